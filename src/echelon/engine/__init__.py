@@ -1,0 +1,1 @@
+"""Every decision that Echelon takes, as functions of values."""

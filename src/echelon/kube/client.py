@@ -1,0 +1,179 @@
+"""The client protocol: the only way in which the rest of Echelon touches a Kubernetes API.
+
+There are two implementations, over HTTP and in the process of the embedded hub, and one conformance suite for both.
+Reading is typed: unknown fields are dropped. Therefore there is no `update`: an object that was read is never sent
+back, and a write names the fields that it owns, so that what others put into the object survives.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+from echelon.api.kinds import Kind
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A list, or one page of it; `continue_` is empty on the last."""
+
+    items: Sequence[T]
+    resource_version: str
+    continue_: str = ""
+    remaining: int = 0
+
+
+class EventType(StrEnum):
+    """What a watch says of an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True)
+class Event(Generic[T_co]):
+    """A step of a watch. A bookmark has no object; `synced` marks the one that ends the initial events."""
+
+    type: EventType
+    resource_version: str
+    object: T_co | None = None
+    synced: bool = False
+
+
+@dataclass(frozen=True)
+class MergePatch:
+    """RFC 7396: the fields to set, null to remove."""
+
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JSONPatch:
+    """RFC 6902: a list of operations, `test` among them."""
+
+    operations: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class StrategicPatch:
+    """Kubernetes' own merge for the kinds that it serves itself: lists merge by key."""
+
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ApplyPatch:
+    """Server-side apply: everything that this manager wants, and nothing else."""
+
+    body: dict[str, Any]
+    manager: str
+    force: bool = False
+
+
+Patch = MergePatch | JSONPatch | StrategicPatch | ApplyPatch
+
+
+@dataclass(frozen=True)
+class Preconditions:
+    """What must still be true of the object when a write arrives; empty strings don't matter."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a write is done, whatever it writes."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = ""  # Ignore, Warn or Strict; empty leaves it to the server
+
+
+@dataclass(frozen=True)
+class DeleteOptions:
+    """How an object goes away."""
+
+    preconditions: Preconditions = field(default_factory=Preconditions)
+    propagation: str = ""  # Background, Foreground or Orphan; empty leaves it to the server
+    grace_period_seconds: int | None = None
+    dry_run: bool = False
+
+
+class Reader(Protocol):
+    """Reads objects. Every method raises an `ApiError` of `echelon.kube.errors`."""
+
+    async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
+        """Return one object."""
+        ...
+
+    async def list(
+        self,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> Page[T]:
+        """Return the objects of a namespace, or of all when it is empty."""
+        ...
+
+    def watch(
+        self,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = True,
+        initial_events: bool = False,
+        timeout_seconds: int = 0,
+    ) -> AsyncIterator[Event[T]]:
+        """Follow changes after a resource version, until the server or the caller ends it.
+
+        Raises `Gone` when that version is too old.
+        """
+        ...
+
+
+class Writer(Protocol):
+    """Writes objects. Every method raises an `ApiError` of `echelon.kube.errors`."""
+
+    async def create(
+        self, kind: Kind[T], body: dict[str, Any], namespace: str = "", *, options: WriteOptions | None = None
+    ) -> T:
+        """Create an object; `body` is the wire form."""
+        ...
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        options: WriteOptions | None = None,
+    ) -> T:
+        """Change the fields that the patch names. A uid or resourceVersion in it is a precondition."""
+        ...
+
+    async def delete(
+        self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None
+    ) -> None:
+        """Ask for the end of an object."""
+        ...
+
+
+class Client(Reader, Writer, Protocol):
+    """Both at once, for those that need both."""
