@@ -55,7 +55,9 @@ def field(
     list_map_keys: tuple[str, ...] = (),
     list_set: bool = False,
     atomic: bool = False,
+    map_atomic: bool = False,
     patch_merge_key: str = "",
+    patch_strategy: str = "",
     preserve_unknown: bool = False,
     embedded: bool = False,
     nullable: bool = False,
@@ -82,16 +84,19 @@ def field(
         "nullable": nullable or None,
         "x-kubernetes-list-type": "map" if list_map_keys else "set" if list_set else "atomic" if atomic else None,
         "x-kubernetes-list-map-keys": list(list_map_keys) or None,
+        "x-kubernetes-map-type": "atomic" if map_atomic else None,
         "x-kubernetes-patch-merge-key": patch_merge_key or None,
+        "x-kubernetes-patch-strategy": patch_strategy or ("merge" if patch_merge_key else None),
         "x-kubernetes-preserve-unknown-fields": preserve_unknown or None,
         "x-kubernetes-embedded-resource": embedded or None,
         "x-kubernetes-int-or-string": int_or_string or None,
-        "x-kubernetes-validations": [_wire_rule(rule) for rule in rules] or None,
+        "x-kubernetes-validations": [wire_rule(rule) for rule in rules] or None,
     }
     said = {key: value for key, value in schema.items() if value is not None and value is not msgspec.UNSET}
     return msgspec.Meta(description=description, extra={"schema": said})
 
 
-def _wire_rule(rule: Rule) -> JSONObject:
+def wire_rule(rule: Rule) -> JSONObject:
+    """Return a rule as CRDs have it."""
     wire = {"rule": rule.rule, "message": rule.message, "fieldPath": rule.field_path, "reason": rule.reason}
     return {key: value for key, value in wire.items() if value}

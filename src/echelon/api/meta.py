@@ -17,6 +17,8 @@ class OwnerReference(APIStruct, frozen=True, gc=False, kw_only=True):
         bool, field("Whether a foreground deletion of the owner waits for this object.")
     ] = False
 
+    schema_extra: ClassVar[JSONObject] = {"x-kubernetes-map-type": "atomic"}
+
 
 class ManagedFieldsEntry(APIStruct, frozen=True, gc=False, kw_only=True):
     """The fields that one manager set, and how."""
@@ -39,15 +41,19 @@ class ObjectMeta(APIStruct, frozen=True, gc=False, kw_only=True):
     uid: Annotated[str, field("Identity of this object in space and time.")] = ""
     resource_version: Annotated[str, field("Version of the stored object; compare for equality only.")] = ""
     generation: Annotated[int, field("Counts the changes of the desired state.", format="int64")] = 0
-    creation_timestamp: Annotated[str, field("When the object was created.", format="date-time")] = ""
+    # Servers before Kubernetes 1.34 write null here in pod templates.
+    creation_timestamp: Annotated[
+        str | None, field("When the object was created.", format="date-time", nullable=True)
+    ] = None
     deletion_timestamp: Annotated[str, field("When deletion was asked for.", format="date-time")] = ""
     deletion_grace_period_seconds: Annotated[
         int | None, field("Seconds that the object may take to end.", format="int64")
     ] = None
     labels: Annotated[dict[str, str], field("Labels to select by.")] = {}
     annotations: Annotated[dict[str, str], field("Notes of tools, not for selection.")] = {}
+    self_link: Annotated[str, field("No longer used.")] = ""
     finalizers: Annotated[
-        list[str], field("What must happen before the object is gone.", list_set=True)
+        list[str], field("What must happen before the object is gone.", list_set=True, patch_strategy="merge")
     ] = []
     owner_references: Annotated[
         list[OwnerReference], field("What this object belongs to.", list_map_keys=("uid",), patch_merge_key="uid")
@@ -88,18 +94,20 @@ class LabelSelectorRequirement(APIStruct, frozen=True, gc=False, kw_only=True):
     """One term of a label selector."""
 
     key: Annotated[str, field("Label key that the term is about.")]
-    operator: Annotated[str, field("How the key relates to the values: In, NotIn, Exists or DoesNotExist.")]
-    values: Annotated[
-        list[str], field("Values for In and NotIn; empty for Exists and DoesNotExist.", atomic=True)
-    ] = []
+    operator: Annotated[
+        str,
+        field(
+            "How the key relates to the values: In, NotIn, Exists or DoesNotExist.",
+            enum=("In", "NotIn", "Exists", "DoesNotExist"),
+        ),
+    ]
+    values: Annotated[list[str], field("Values for In and NotIn; empty for Exists and DoesNotExist.", atomic=True)] = []
 
 
 class LabelSelector(APIStruct, frozen=True, gc=False, kw_only=True):
     """Selects objects by their labels; all terms must hold. An empty selector matches everything."""
 
     match_labels: Annotated[dict[str, str], field("Labels that must have exactly these values.")] = {}
-    match_expressions: Annotated[
-        list[LabelSelectorRequirement], field("Terms that must all hold.", atomic=True)
-    ] = []
+    match_expressions: Annotated[list[LabelSelectorRequirement], field("Terms that must all hold.", atomic=True)] = []
 
     schema_extra: ClassVar[JSONObject] = {"x-kubernetes-map-type": "atomic"}

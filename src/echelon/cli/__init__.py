@@ -1,1 +1,39 @@
-"""The command line."""
+"""The command line. Each command lives in a module of its own, imported only when it runs, so that help is quick."""
+
+import importlib
+from typing import Any
+
+import click
+
+from echelon import __version__
+
+_COMMANDS = {
+    "crds": "Print the custom resource definitions.",
+    "demo": "Start a hub, fill it, look at it, and stop.",
+    "hub": "Run the embedded hub in the foreground.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Knows the names and the one-line help of commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"echelon.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="echelon")
+def main(**_ignored: Any) -> None:
+    """Progressive rollouts for fleets of Kubernetes clusters."""

@@ -1,0 +1,145 @@
+"""All kinds that Echelon knows, by the names under which a request or an object mentions them.
+
+A kind is defined once, beside its type. Everything that needs to go from a name to a kind asks here, so two kinds that
+claim one name are a mistake that must not wait for the first request: it is raised when the registry is built.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from echelon.api import (
+    apiextensions,
+    apps,
+    authentication,
+    authorization,
+    autoscaling,
+    batch,
+    cluster,
+    configuration_policy,
+    coordination,
+    core,
+    events,
+    karmada,
+    placement,
+    policy,
+    policy_binding,
+    rbac,
+    work,
+    work_set,
+)
+from echelon.api.base import JSONObject
+from echelon.api.crd import crd
+from echelon.api.kinds import Kind
+
+AnyKind: TypeAlias = Kind[Any]
+_Name: TypeAlias = tuple[str, str, str]
+
+_MODULES = (
+    # served through CRDs
+    cluster,
+    placement,
+    work,
+    work_set,
+    policy,
+    policy_binding,
+    configuration_policy,
+    karmada,
+    # served by Kubernetes itself
+    core,
+    events,
+    apps,
+    batch,
+    autoscaling,
+    coordination,
+    rbac,
+    authentication,
+    authorization,
+    apiextensions,
+)
+
+
+class DuplicateNameError(ValueError):
+    """Two kinds that claim the same name."""
+
+    def __init__(self, name: str, first: AnyKind, second: AnyKind) -> None:
+        claims = f"{first.resource}/{first.version} and {second.resource}/{second.version}"
+        super().__init__(f"{name} is claimed by {claims}")
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Kinds that have been checked against each other."""
+
+    kinds: tuple[AnyKind, ...]
+    _by_gvk: Mapping[_Name, AnyKind]
+    _by_resource: Mapping[_Name, AnyKind]
+
+    def by_gvk(self, group: str, version: str, kind: str) -> AnyKind | None:
+        """Return the kind of an object, which names its group, version and kind."""
+        return self._by_gvk.get((group, version, kind))
+
+    def by_resource(self, group: str, version: str, plural: str) -> AnyKind | None:
+        """Return the kind of a request, which names a group, version and plural."""
+        return self._by_resource.get((group, version, plural))
+
+    def custom_kinds(self) -> tuple[AnyKind, ...]:
+        """Return the kinds that exist in a Kubernetes cluster only after their CRD was applied."""
+        return tuple(kind for kind in self.kinds if not kind.builtin)
+
+    def crds(self) -> list[JSONObject]:
+        """Return the CRDs of all custom kinds, by name; versions of a resource share one."""
+        versions: dict[str, list[AnyKind]] = {}
+        for kind in self.custom_kinds():
+            versions.setdefault(kind.resource, []).append(kind)
+        return [crd(*versions[name]) for name in sorted(versions)]
+
+
+def collect(kinds: Iterable[AnyKind]) -> Registry:
+    """Check kinds against each other and index them; raises `DuplicateNameError`."""
+    kept = tuple(kinds)
+    by_resource: dict[_Name, AnyKind] = {}
+    by_gvk: dict[_Name, AnyKind] = {}
+    short: dict[str, AnyKind] = {}
+    for kind in kept:
+        _claim(by_resource, (kind.group, kind.version, kind.plural), kind)
+        _claim(by_gvk, (kind.group, kind.version, kind.kind), kind)
+        for name in () if kind.builtin else kind.short_names:
+            other = short.setdefault(name, kind)
+            if other.resource != kind.resource:
+                raise DuplicateNameError(f"short name {name}", other, kind)
+    return Registry(kept, MappingProxyType(by_gvk), MappingProxyType(by_resource))
+
+
+def _claim(index: dict[_Name, AnyKind], name: _Name, kind: AnyKind) -> None:
+    if name in index:
+        raise DuplicateNameError("/".join(filter(None, name)), index[name], kind)
+    index[name] = kind
+
+
+@cache
+def registry() -> Registry:
+    """Return the registry of everything that Echelon comes with."""
+    return collect(kind for module in _MODULES for kind in module.KINDS)
+
+
+def by_gvk(group: str, version: str, kind: str) -> AnyKind | None:
+    """Return the kind of an object, or None if Echelon doesn't come with it."""
+    return registry().by_gvk(group, version, kind)
+
+
+def by_resource(group: str, version: str, plural: str) -> AnyKind | None:
+    """Return the kind of a request, or None if Echelon doesn't come with it."""
+    return registry().by_resource(group, version, plural)
+
+
+def custom_kinds() -> tuple[AnyKind, ...]:
+    """Return the kinds that need a CRD in a Kubernetes cluster."""
+    return registry().custom_kinds()
+
+
+def crds() -> list[JSONObject]:
+    """Return the CRDs that Echelon comes with, by name."""
+    return registry().crds()

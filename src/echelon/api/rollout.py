@@ -1,0 +1,148 @@
+"""The rollout strategy: the one part that work sets and policies have in common.
+
+Upstream reads it from two sides that disagree: the schema lets through what the rollout library later refuses (quoted
+numbers, durations with text behind them) or silently ignores (a block of another type than the chosen one). A rollout
+that stops in the middle of a fleet is a bad place to learn of a typing error, so the schema here takes exactly what
+can be carried out.
+"""
+
+from typing import Annotated, ClassVar, TypeAlias
+
+from echelon.api.base import APIStruct, IntOrString, JSONObject, Rule, field
+
+ROLLOUT_TYPES = ("All", "Progressive", "ProgressivePerGroup")
+
+# What a rollout can say of one cluster, wherever it says it.
+ROLLOUT_STATUSES = ("ToApply", "Progressing", "Succeeded", "Failed", "TimeOut", "Skip")
+
+# A percentage; a plain number must be a JSON number. The quoted number that upstream's schema takes fails later.
+PERCENT = r"^(100|[0-9]{1,2})%$"
+
+# Durations as Go writes and reads them, and never negative.
+_GO_DURATION = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$"
+_DEADLINE = r"^(([0-9]+(ms|s|m|h))+|None)$"
+
+MinSuccessTime: TypeAlias = Annotated[
+    str,
+    field(
+        "Soak: how long a cluster must have succeeded before its place goes to another. Not used by type All.",
+        default="0",
+        pattern=_GO_DURATION,
+        max_length=64,
+    ),
+]
+
+ProgressDeadline: TypeAlias = Annotated[
+    str,
+    field(
+        "How long a cluster may be progressing or failed before it counts as timed out, such as 10m or 1h30m. "
+        "None waits for ever.",
+        default="None",
+        pattern=_DEADLINE,
+        max_length=64,
+    ),
+]
+
+MaxFailures: TypeAlias = Annotated[
+    IntOrString,
+    field(
+        "How many clusters may fail or time out before no further one is started: a number, or a percentage of the "
+        "clusters (of the group, under ProgressivePerGroup). Not used by type All.",
+        default=0,
+        int_or_string=True,
+        pattern=PERCENT,
+        minimum=0,
+    ),
+]
+
+
+class MandatoryDecisionGroup(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Names a decision group, or points at one by its index; the name wins."""
+
+    group_name: Annotated[str, field("Name of the decision group; matches every group of that name.")] = ""
+    group_index: Annotated[
+        int, field("Index of the decision group; used when there is no name.", format="int32", minimum=0)
+    ] = 0
+
+
+MandatoryDecisionGroups: TypeAlias = Annotated[
+    list[MandatoryDecisionGroup],
+    field("Groups that go first, one after the other, and in which no failure is tolerated.", atomic=True),
+]
+
+
+class RolloutAll(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Settings of a rollout that starts everywhere at once."""
+
+    min_success_time: MinSuccessTime = "0"
+    progress_deadline: ProgressDeadline = "None"
+    max_failures: MaxFailures = 0
+
+
+class RolloutProgressive(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Settings of a rollout that keeps a limited number of clusters in flight."""
+
+    min_success_time: MinSuccessTime = "0"
+    progress_deadline: ProgressDeadline = "None"
+    max_failures: MaxFailures = 0
+    mandatory_decision_groups: MandatoryDecisionGroups = []
+    max_concurrency: Annotated[
+        IntOrString | None,
+        field(
+            "How many clusters may be in flight at once: a number, or a percentage of the clusters outside of the "
+            "mandatory groups.",
+            int_or_string=True,
+            pattern=PERCENT,
+            minimum=0,
+        ),
+    ] = None
+
+
+class RolloutProgressivePerGroup(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Settings of a rollout that takes one decision group after the other."""
+
+    min_success_time: MinSuccessTime = "0"
+    progress_deadline: ProgressDeadline = "None"
+    max_failures: MaxFailures = 0
+    mandatory_decision_groups: MandatoryDecisionGroups = []
+
+
+class RolloutStrategy(APIStruct, frozen=True, gc=False, kw_only=True):
+    """In which order, how many at a time, and up to how many failures a change reaches the clusters."""
+
+    type: Annotated[
+        str,
+        field(
+            "All changes every cluster at once, Progressive a limited number at a time, ProgressivePerGroup one "
+            "decision group at a time.",
+            default="All",
+            enum=ROLLOUT_TYPES,
+        ),
+    ] = "All"
+    all: Annotated[RolloutAll | None, field("Settings for type All.")] = None
+    progressive: Annotated[RolloutProgressive | None, field("Settings for type Progressive.")] = None
+    progressive_per_group: Annotated[
+        RolloutProgressivePerGroup | None, field("Settings for type ProgressivePerGroup.")
+    ] = None
+
+    # A block that the type doesn't use may stay beside one that it does: a patch that changes the type leaves it
+    # behind, and so does the default with its `all`. On its own it is a forgotten or wrong type.
+    schema_extra: ClassVar[JSONObject] = {
+        "x-kubernetes-validations": [
+            Rule(
+                "self.type != 'All' || !(has(self.progressive) || has(self.progressivePerGroup))",
+                "type All does not use progressive or progressivePerGroup: set the type that the block is for",
+                ".type",
+            ),
+            Rule(
+                "self.type != 'Progressive' || has(self.progressive) || !has(self.progressivePerGroup)",
+                "type Progressive does not use progressivePerGroup: give progressive, or change the type",
+                ".type",
+            ),
+            Rule(
+                "self.type != 'ProgressivePerGroup' || has(self.progressivePerGroup) || !has(self.progressive)",
+                "type ProgressivePerGroup does not use progressive: give progressivePerGroup, or change the type",
+                ".type",
+            ),
+        ]
+    }

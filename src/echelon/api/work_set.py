@@ -1,0 +1,167 @@
+"""The work set: one template, and a work of it on every cluster that its placements choose.
+
+Its status is the one place where a rollout is visible to people, and upstream's says little more than "not yet".
+`status.rollout` is therefore an addition of Echelon: how many clusters are in which state, and which ones, with the
+reason. A CRD of upstream drops it without harm. The list is bounded, because the status of a large fleet must still
+fit into an object.
+
+Counters are always written, zero or not, because consumers compare whole summaries: their defaults come from a
+factory, which `omit_defaults` never leaves out.
+"""
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from echelon.api.base import APIStruct, JSONObject, Rule, field
+from echelon.api.kinds import Column, Kind
+from echelon.api.meta import Condition, ObjectMeta
+from echelon.api.rollout import ROLLOUT_STATUSES, RolloutAll, RolloutStrategy
+from echelon.api.work import GROUP, ManifestWorkSpec
+
+# What `status.rollout.clusters` lists at most; about 300 bytes each leave most of the object to the template.
+MAX_LISTED_CLUSTERS = 1000
+
+
+class PlacementRef(APIStruct, frozen=True, gc=False, kw_only=True):
+    """A placement, and how the works reach its clusters."""
+
+    name: Annotated[str, field("Placement in the same namespace.", min_length=1)]
+    rollout_strategy: Annotated[
+        RolloutStrategy,
+        field(
+            "In which order the clusters get the works; all at once when absent.",
+            default={"type": "All", "all": {"progressDeadline": "None"}},
+        ),
+    ] = RolloutStrategy(all=RolloutAll())
+
+
+class ManifestWorkReplicaSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
+    """What to run, and where."""
+
+    manifest_work_template: Annotated[ManifestWorkSpec | None, field("What each cluster is asked to run.")] = None
+    placement_refs: Annotated[
+        list[PlacementRef],
+        field("Placements whose clusters get a work.", min_items=1, max_items=1024, atomic=True),
+    ]
+    cascade_deletion_policy: Annotated[
+        str,
+        field(
+            "Background deletes the set without waiting for its works, Foreground after they are gone.",
+            default="Background",
+            enum=("Background", "Foreground"),
+        ),
+    ] = "Background"
+
+
+class ManifestWorkReplicaSetSummary(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How many works are in which state."""
+
+    total: Annotated[int, field("Works that exist.")] = msgspec.field(default_factory=int)
+    progressing: Annotated[int, field("Works that are progressing.")] = msgspec.field(default_factory=int)
+    available: Annotated[int, field("Works whose objects exist.")] = msgspec.field(default_factory=int)
+    degraded: Annotated[int, field("Works that are degraded.")] = msgspec.field(default_factory=int)
+    applied: Annotated[int, field("Works that were applied.")] = msgspec.field(default_factory=int)
+    desired_total: Annotated[int, field("Works that are to exist.")] = msgspec.field(default_factory=int)
+    updated: Annotated[int, field("Works that have the current template.")] = msgspec.field(default_factory=int)
+
+
+class PlacementSummary(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How far the works of one placement are."""
+
+    name: Annotated[str, field("Name of the placement.")]
+    available_decision_groups: Annotated[
+        str, field("How many decision groups there are, and how many of their clusters have a work.")
+    ] = msgspec.field(default_factory=str)
+    summary: Annotated[ManifestWorkReplicaSetSummary, field("How many works are in which state.")] = msgspec.field(
+        default_factory=ManifestWorkReplicaSetSummary
+    )
+
+
+class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How far one cluster is."""
+
+    cluster: Annotated[str, field("Name of the cluster.", max_length=253)]
+    placement: Annotated[str, field("Placement through which the cluster has its work.")] = ""
+    group: Annotated[str, field("Name of the cluster's decision group; empty for unnamed ones.")] = ""
+    group_index: Annotated[int, field("Index of the cluster's decision group.", format="int32")] = msgspec.field(
+        default_factory=int
+    )
+    status: Annotated[str, field("Where the cluster stands in the rollout.", enum=ROLLOUT_STATUSES)]
+    reason: Annotated[str, field("Why, as one word for programs.", max_length=1024)] = ""
+    message: Annotated[str, field("Why, as a sentence for people.", max_length=1024)] = ""
+    last_transition_time: Annotated[str, field("When the status last changed.", format="date-time")] = ""
+
+
+class RolloutSummary(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How far the rollout of the current template is."""
+
+    to_apply: Annotated[int, field("Clusters that wait for their turn.")] = msgspec.field(default_factory=int)
+    progressing: Annotated[int, field("Clusters that are changing.")] = msgspec.field(default_factory=int)
+    succeeded: Annotated[int, field("Clusters that are done.")] = msgspec.field(default_factory=int)
+    failed: Annotated[int, field("Clusters that failed and may still recover.")] = msgspec.field(default_factory=int)
+    timed_out: Annotated[int, field("Clusters that missed their deadline.")] = msgspec.field(default_factory=int)
+    skipped: Annotated[int, field("Clusters that the rollout leaves alone.")] = msgspec.field(default_factory=int)
+    clusters: Annotated[
+        list[ClusterRollout],
+        field(
+            "Clusters and their state, those that need attention first.",
+            list_map_keys=("cluster",),
+            max_items=MAX_LISTED_CLUSTERS,
+        ),
+    ] = []
+
+
+class ManifestWorkReplicaSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How far the works are."""
+
+    conditions: Annotated[
+        list[Condition],
+        field("Whether the placements exist, the works are applied and the rollout is done.", list_map_keys=("type",)),
+    ] = []
+    summary: Annotated[
+        ManifestWorkReplicaSetSummary, field("How many works are in which state, over all placements.")
+    ] = msgspec.field(default_factory=ManifestWorkReplicaSetSummary)
+    placement_summary: Annotated[
+        list[PlacementSummary], field("The same for each placement, in the spec's order.", atomic=True)
+    ] = []
+    rollout: Annotated[
+        RolloutSummary | None, field("How far the rollout is, cluster by cluster. An addition of Echelon.")
+    ] = None
+
+
+class ManifestWorkReplicaSet(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Makes a work of one template for every cluster that its placements choose."""
+
+    api_version: str = f"{GROUP}/v1alpha1"
+    kind: str = "ManifestWorkReplicaSet"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[ManifestWorkReplicaSetSpec, field("What to run, and where.")]
+    status: Annotated[ManifestWorkReplicaSetStatus, field("How far the works are.")] = ManifestWorkReplicaSetStatus()
+
+    # Works carry `<namespace>.<name>` as a label value of at most 63 characters. A rule sees the name only, so a long
+    # namespace is still found by the controller alone.
+    schema_extra: ClassVar[JSONObject] = {
+        "x-kubernetes-validations": [
+            Rule("size(self.metadata.name) <= 61", "the name of a work set must be no more than 61 characters")
+        ]
+    }
+
+
+MANIFEST_WORK_REPLICA_SET = Kind(
+    GROUP,
+    "v1alpha1",
+    "ManifestWorkReplicaSet",
+    "manifestworkreplicasets",
+    ManifestWorkReplicaSet,
+    short_names=("mwrs",),
+    status=True,
+    columns=(
+        Column("Placement", '.status.conditions[?(@.type=="PlacementVerified")].reason', description="Reason"),
+        Column("Found", '.status.conditions[?(@.type=="PlacementVerified")].status', description="Configured"),
+        Column("ManifestWorks", '.status.conditions[?(@.type=="ManifestworkApplied")].reason', description="Reason"),
+        Column("Applied", '.status.conditions[?(@.type=="ManifestworkApplied")].status', description="Applied"),
+    ),
+)
+
+KINDS: tuple[Kind[Any], ...] = (MANIFEST_WORK_REPLICA_SET,)

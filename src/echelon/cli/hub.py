@@ -1,0 +1,123 @@
+"""`echelon hub`: the embedded hub in the foreground."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from echelon.hub.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
+from echelon.hub.log import LogError
+from echelon.hub.pki import PkiError
+from echelon.hub.server import Hub, Settings
+from echelon.kube.errors import ApiError
+
+CONTEXT = "echelon"
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory for state and keys.")
+@click.option("--memory", is_flag=True, help="Keep everything in memory; nothing survives the end.")
+@click.option("--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Port 0 takes a free one.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="Kubeconfig to write once ready.")
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Also serve a logical cluster; repeatable.")
+@click.option("--server-name", "server_names", multiple=True, help="Further name or address for the certificate.")
+@click.option("--sync", type=click.Choice(["normal", "full"]), default="normal", show_default=True, help="full: survive power loss.")
+@click.option("--audit", type=click.Choice(["none", "writes", "all"]), default="writes", show_default=True)
+@click.option("--no-anonymous", is_flag=True, help="Refuse requests without credentials.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+def hub(
+    data: Path | None,
+    memory: bool,
+    listen: str,
+    kubeconfig: Path | None,
+    clusters: Sequence[str],
+    server_names: Sequence[str],
+    sync: str,
+    audit: str,
+    no_anonymous: bool,
+    verbose: bool,
+) -> None:
+    """Run a Kubernetes-compatible API server that needs nothing else.
+
+    Give it a directory to keep its state in, or --memory. It listens on loopback unless told otherwise, writes a
+    kubeconfig when it is ready, and stops cleanly on SIGTERM or Ctrl-C.
+    """
+    if (data is None) != memory:
+        raise click.UsageError("give either --data DIR or --memory")
+    host, port = parse_listen(listen)
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    settings = Settings(
+        data=data,
+        host=host,
+        port=port,
+        clusters=clusters,
+        server_names=server_names,
+        full_sync=sync == "full",
+        audit=audit,  # type: ignore[arg-type]  # click has checked it
+        anonymous=not no_anonymous,
+    )
+    try:
+        run(_serve(settings, kubeconfig))
+    except (LogError, PkiError, KubeconfigError, ApiError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a server's main coroutine, on uvloop if it is installed, with a collector that large caches can bear."""
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        import uvloop  # noqa: PLC0415 - an extra
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Read HOST:PORT, with an IPv6 host in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8443", param_hint="--listen")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+async def _serve(settings: Settings, kubeconfig: Path | None) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    running = await Hub.start(settings)
+    try:
+        if kubeconfig is not None:
+            write_kubeconfig(running, kubeconfig)
+        gc.collect()
+        gc.freeze()
+        where = f" --kubeconfig {kubeconfig}" if kubeconfig else ""
+        click.echo(f"echelon hub is ready at {running.url()}", err=True)
+        if kubeconfig:
+            click.echo(f"try: kubectl{where} api-resources", err=True)
+        sys.stderr.flush()
+        await stopping.wait()
+    finally:
+        await running.stop()
+    click.echo("echelon hub has stopped", err=True)
+
+
+def write_kubeconfig(running: Hub, path: Path) -> None:
+    """Write a context for the hub and one for each logical cluster."""
+    authority = running.keys.authority.certificate_pem
+    names = ["", *sorted(name for name in running.cluster_names() if name)]
+    labels = {name: f"{CONTEXT}-{name}" if name else CONTEXT for name in names}
+    merge_kubeconfig(
+        path,
+        [ClusterEntry(labels[name], running.url(name), authority) for name in names],
+        [UserEntry(CONTEXT, token=running.admin_token)],
+        [ContextEntry(labels[name], labels[name], CONTEXT) for name in names],
+        current=CONTEXT,
+    )

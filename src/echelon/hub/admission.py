@@ -1,0 +1,168 @@
+"""What an object passes before it is stored: is it what the request says, is it complete, is it allowed here.
+
+The order is that of Kubernetes, because the first refusal is the one that the user reads.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.api.meta import ObjectMeta
+from echelon.hub import metadata
+from echelon.hub.builtin import strategy_of
+from echelon.hub.catalogue import Resource
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.identity import User
+from echelon.hub.store import Entry, Key
+from echelon.kube import errors
+from echelon.kube.errors import Cause
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a write is aimed at."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Where the object is stored."""
+        return Key(self.resource.stored_as, self.namespace, self.name)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who writes, and how."""
+
+    user: User
+    dry_run: bool = False
+    field_manager: str = "unknown"
+    field_validation: str = "Warn"
+    warnings: list[str] = field(default_factory=list)  # for the answer's Warning headers
+    duplicate_fields: tuple[str, ...] = ()  # what the decoder found given twice
+
+
+def admit_body(resource: Resource, body: object, request: Request, *, defaults: bool = True) -> JSONObject:
+    """Return a private copy of what the client sent: of the right kind, without unknown fields, with defaults."""
+    kind = resource.kind
+    if not isinstance(body, dict):
+        raise errors.BadRequest(
+            f"the object provided is unrecognized (must be of type {kind.kind}): expected an object"
+        )
+    _check_kind(resource, body)
+    obj, unknown = resource.structural.prune(body)
+    _check_metadata_shape(resource, obj)
+    findings = [f'duplicate field "{path}"' for path in request.duplicate_fields]
+    findings += [f'unknown field "{path}"' for path in unknown]
+    if findings and request.field_validation == "Strict":
+        raise _undecodable(resource, "strict decoding error: " + ", ".join(findings))
+    if request.field_validation != "Ignore":
+        request.warnings.extend(findings)
+    return resource.structural.default(obj) if defaults else obj
+
+
+def _check_kind(resource: Resource, body: JSONObject) -> None:
+    kind = resource.kind
+    api_version = body.setdefault("apiVersion", kind.api_version) if kind.builtin else body.get("apiVersion", "")
+    named = body.setdefault("kind", kind.kind) if kind.builtin else body.get("kind", "")
+    if not named:
+        raise errors.BadRequest("Object 'Kind' is missing in the request body")
+    if api_version != kind.api_version:
+        raise errors.BadRequest(
+            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
+        )
+    if named != kind.kind:
+        raise _undecodable(resource, f"converting ({named}) to ({kind.kind}): unknown conversion")
+
+
+def _check_metadata_shape(resource: Resource, obj: JSONObject) -> None:
+    meta = obj.get("metadata")
+    if meta is None:
+        meta = obj["metadata"] = {}
+    if not isinstance(meta, dict):
+        raise _undecodable(resource, "json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+    for name in [name for name, value in meta.items() if value is None]:
+        del meta[name]
+    try:
+        msgspec.convert(meta, ObjectMeta)
+    except msgspec.ValidationError as error:
+        raise _undecodable(resource, str(error).replace("$", "metadata")) from None
+
+
+def _undecodable(resource: Resource, why: str) -> errors.BadRequest:
+    kind = resource.kind
+    return errors.BadRequest(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def check_name(target: Target, obj: JSONObject) -> None:
+    """Hold the name in the body against the one in the address."""
+    name = obj["metadata"].setdefault("name", target.name)
+    if name != target.name:
+        text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        raise errors.BadRequest(text)
+
+
+def check_namespace(target: Target, obj: JSONObject) -> None:
+    """Hold the namespace in the body against the one in the address."""
+    kind, meta = target.resource.kind, obj["metadata"]
+    given = meta.get("namespace", "")
+    if not kind.namespaced:
+        if given:
+            cause = Cause("metadata.namespace", "Forbidden: not allowed on this type", "FieldValueForbidden")
+            raise errors.invalid(kind.kind, kind.group, meta.get("name", ""), [cause])
+        return
+    if given and given != target.namespace:
+        raise errors.BadRequest(
+            f"the namespace of the provided object does not match the namespace sent on the request"
+        )
+    meta["namespace"] = target.namespace
+
+
+def check_namespace_lifecycle(cluster: LogicalCluster, target: Target, name: str) -> None:
+    """Let nothing new into a namespace that does not exist or is on its way out."""
+    kind = target.resource.kind
+    if not kind.namespaced:
+        return
+    namespace = cluster.namespace_object(target.namespace)
+    if namespace is None:
+        raise errors.not_found("namespaces", "", target.namespace)
+    if namespace["metadata"].get("deletionTimestamp"):
+        why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+        refused = errors.forbidden(kind.plural, kind.group, name, why)
+        message = f"namespace {target.namespace} is being terminated"
+        cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+        refused.details["causes"] = [cause]
+        raise refused
+
+
+def check_preconditions(target: Target, old: Entry, uid: str, resource_version: str) -> None:
+    """Refuse a write that was meant for another object, or for another state of it."""
+    kind = target.resource.kind
+    if uid and uid != (actual := old.object["metadata"]["uid"]):
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
+        raise errors.conflict(kind.plural, kind.group, target.name, why)
+    if resource_version and resource_version != str(old.revision):
+        raise errors.stale(kind.plural, kind.group, target.name)
+
+
+def validate(target: Target, obj: JSONObject, old: JSONObject | None) -> None:
+    """Check an object as a whole, against its schema, its rules and, on update, its past."""
+    resource, strategy = target.resource, strategy_of(target.resource)
+    kind = resource.kind
+    causes = metadata.validate_metadata(obj, namespaced=kind.namespaced, style=strategy.name_style)
+    if old is not None:
+        causes += metadata.validate_metadata_update(obj, old)
+    causes += resource.validator.validate(obj, old)
+    if not causes:
+        # Rules may assume what the schema promises.
+        causes += resource.rules.evaluate(obj, old)
+        causes += strategy.validate(obj, old)
+    mistyped = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
+    if kind.builtin and mistyped:
+        raise _undecodable(resource, f"json: cannot unmarshal {mistyped[0]}")
+    if causes:
+        raise errors.invalid(kind.kind, kind.group, obj["metadata"].get("name", ""), causes)

@@ -1,0 +1,137 @@
+"""The owners of an object's fields: `metadata.managedFields`, decoded.
+
+An owner is told from others by name, operation and subresource; who updates also by API version, because nobody ever
+takes stock of an updater's fields, so they stay in the version that they were written in. Entries that no write
+touched go back as they came, without being encoded again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from echelon.api.base import JSON, JSONObject
+from echelon.hub.apply.fields import FieldSet
+
+APPLY = "Apply"
+UPDATE = "Update"
+MAX_UPDATERS = 10
+OLD_UPDATERS = "ancient-changes"
+
+
+class Identity(NamedTuple):
+    """What tells owners apart; `version` is empty for those that apply."""
+
+    manager: str
+    operation: str
+    version: str
+    subresource: str
+
+    def __str__(self) -> str:
+        shown = f'"{self.manager}"'
+        if self.subresource:
+            shown += f' with subresource "{self.subresource}"'
+        return f"{shown} using {self.version}" if self.operation == UPDATE else shown
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What one owner owns, and since when."""
+
+    fields: FieldSet
+    api_version: str
+    time: str
+    entry: JSONObject | None = None  # as it was read, while nothing about it has changed
+
+    def owning(self, fields: FieldSet) -> "Owner":
+        """Return the owner with other fields."""
+        return self if fields == self.fields else replace(self, fields=fields, entry=None)
+
+
+Owners = Mapping[Identity, Owner]
+
+
+def identity(manager: str, operation: str, api_version: str, subresource: str) -> Identity:
+    """Return who a request is from."""
+    version = "" if operation == APPLY else api_version
+    return Identity(manager or "unknown", operation, version, subresource)
+
+
+def decode(entries: JSON) -> Owners:
+    """Read `managedFields`; ValueError if it is not well-formed."""
+    if not isinstance(entries, list):
+        raise ValueError("managedFields must be a list")
+    return dict(_decode(entry, index) for index, entry in enumerate(entries))
+
+
+def _decode(entry: JSON, index: int) -> tuple[Identity, Owner]:
+    if not isinstance(entry, dict):
+        raise ValueError(f"managed fields entry {index} must be an object")
+    operation, api_version = entry.get("operation"), entry.get("apiVersion")
+    if operation not in (APPLY, UPDATE):
+        raise ValueError("operation must be `Apply` or `Update`")
+    if not isinstance(api_version, str) or not api_version:
+        raise ValueError("apiVersion must not be empty")
+    if not entry.get("fieldsType"):
+        raise ValueError(f"missing fieldsType in managed fields entry {index}")
+    if entry["fieldsType"] != "FieldsV1":
+        raise ValueError(f'invalid fieldsType "{entry["fieldsType"]}" in managed fields entry {index}')
+    fields = FieldSet.from_fields_v1(entry.get("fieldsV1") or {})
+    version = "" if operation == APPLY else api_version
+    who = Identity(entry.get("manager") or "", operation, version, entry.get("subresource") or "")
+    return who, Owner(fields, api_version, entry.get("time") or "", entry)
+
+
+def encode(owners: Owners) -> list[JSONObject]:
+    """Write `managedFields`, in the order that Kubernetes has: who applies first, then by time."""
+    order = sorted(owners.items(), key=lambda pair: (pair[0].operation, pair[1].time, pair[0]))
+    return [owner.entry if owner.entry is not None else entry_of(who, owner) for who, owner in order]
+
+
+def entry_of(who: Identity, owner: Owner) -> JSONObject:
+    """Write one entry."""
+    return entry(who, owner.api_version, owner.time, owner.fields.to_fields_v1())
+
+
+def entry(who: Identity, api_version: str, time: str, fields: JSONObject) -> JSONObject:
+    """Write one entry from its parts."""
+    result: JSONObject = {"manager": who.manager, "operation": who.operation, "apiVersion": api_version}
+    if time:
+        result["time"] = time
+    result["fieldsType"] = "FieldsV1"
+    result["fieldsV1"] = fields
+    if who.subresource:
+        result["subresource"] = who.subresource
+    return result
+
+
+def without_fields(owners: Owners, lost: FieldSet, *, but: Identity | None = None) -> dict[Identity, Owner]:
+    """Take fields from all owners but one; who has none left is an owner no longer."""
+    result = {}
+    for who, owner in owners.items():
+        left = owner if who == but or lost.is_empty else owner.owning(owner.fields - lost)
+        if not left.fields.is_empty:
+            result[who] = left
+    return result
+
+
+def capped(owners: Owners) -> Owners:
+    """Merge the updaters that were quiet for longest, so that an object that everybody writes to stays small."""
+    updaters = [who for who in owners if who.operation == UPDATE]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return owners
+    result = dict(owners)
+    first: dict[str, Identity] = {}  # per version: the oldest, which only moves if a second one joins it
+    for who in sorted(updaters, key=lambda who: (owners[who].time, who)):
+        if excess == 0:
+            break
+        if who.version not in first:
+            first[who.version] = who
+            continue
+        bucket = Identity(OLD_UPDATERS, UPDATE, who.version, "")
+        if bucket not in result:
+            result[bucket] = result.pop(first[who.version])
+        owner = result.pop(who)
+        result[bucket] = replace(owner, fields=result[bucket].fields | owner.fields, entry=None)
+        excess -= 1
+    return result

@@ -1,0 +1,87 @@
+"""One logical cluster: a store, what it serves, who may use it, and the keepers that tidy up behind its objects.
+
+Clock and randomness are given from outside. Under virtual time a cluster behaves the same every time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random, SystemRandom
+from uuid import UUID
+
+from echelon.api.base import JSONObject
+from echelon.hub.catalogue import Catalogue
+from echelon.hub.rbac import RBAC_GROUP, Authorizer
+from echelon.hub.store import Change, Key, Store
+from echelon.hub.tokens import AccountTokens
+from echelon.kube.client import EventType
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+NAMESPACES = "namespaces"
+_RBAC_KINDS = {
+    f"{kind.lower()}s.{RBAC_GROUP}": kind for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+}
+
+# The letters that Kubernetes uses for generated names: no vowels, so no words.
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def _wall_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class LogicalCluster:
+    """An API server's worth of state. Verbs live in `reading`, `writing` and `deletion`."""
+
+    name: str
+    store: Store
+    clock: Callable[[], datetime] = _wall_clock
+    random: Random = field(default_factory=SystemRandom)
+    accounts: AccountTokens | None = None  # who signs the tokens of its service accounts
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    authorizer: Authorizer = field(default_factory=Authorizer)
+
+    def __post_init__(self) -> None:
+        for crd in self.store.list(CRDS).entries:
+            self._follow_crd(crd.key, crd.object)
+        for resource, kind in _RBAC_KINDS.items():
+            for entry in self.store.list(resource).entries:
+                self.authorizer.changed(kind, entry.key.namespace, entry.key.name, entry.object)
+        self.store.on_commit(self._follow)
+
+    def _follow(self, change: Change) -> None:
+        key = change.entry.key
+        gone = change.type is EventType.DELETED
+        if key.resource == CRDS:
+            self._follow_crd(key, None if gone else change.entry.object)
+        elif kind := _RBAC_KINDS.get(key.resource):
+            self.authorizer.changed(kind, key.namespace, key.name, None if gone else change.entry.object)
+
+    def _follow_crd(self, key: Key, crd: JSONObject | None) -> None:
+        if crd is None:
+            self.catalogue.withdraw(key.name)
+        elif _is_established(crd):
+            self.catalogue.serve(crd)
+
+    def timestamp(self) -> str:
+        """Return the present second as Kubernetes writes it."""
+        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def new_uid(self) -> str:
+        """Return an identity that no other object has."""
+        return str(UUID(int=self.random.getrandbits(128), version=4))
+
+    def generated_name(self, prefix: str) -> str:
+        """Return a name as `generateName` makes it; long prefixes are cut so that the result stays valid."""
+        return prefix[:58] + "".join(self.random.choice(_SUFFIX_LETTERS) for _ in range(5))
+
+    def namespace_object(self, name: str) -> JSONObject | None:
+        """Return a namespace, as the latest write left it."""
+        entry = self.store.latest(Key(NAMESPACES, "", name))
+        return entry.object if entry else None
+
+
+def _is_established(crd: JSONObject) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)

@@ -1,0 +1,99 @@
+"""Deletion: at once, or step by step while finalizers, dependents or a grace period hold the object back."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from echelon.api.base import JSONObject
+from echelon.hub import reading
+from echelon.hub.admission import Request, Target, check_preconditions
+from echelon.hub.builtin import strategy_of
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.store import Entry
+from echelon.hub.writing import latest, store_update
+from echelon.kube import errors
+from echelon.kube.client import DeleteOptions
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+_POLICIES = ("", "Background", "Foreground", "Orphan")
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """What a deletion left: the last state of the object, and whether it is still there."""
+
+    object: JSONObject
+    gone: bool
+
+
+async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions, request: Request) -> Deleted:
+    """Remove an object, or mark it and leave the rest to whoever holds a finalizer."""
+    check_options(options)
+    strategy = strategy_of(target.resource)
+    old = latest(cluster, target)
+    wanted = options.preconditions
+    check_preconditions(target, old, wanted.uid, wanted.resource_version)
+    before = target.resource.outgoing(old.object)
+    strategy.check_delete(before)
+    grace = strategy.grace_period(before, options.grace_period_seconds)
+    marked = _marked(cluster, before, options.propagation, grace)
+    strategy.prepare_delete(marked)
+    gone = grace == 0 and strategy.may_go(marked)
+    if request.dry_run or marked == before:
+        return Deleted(marked, gone)
+    entry = await _store(cluster, target, old, before if gone else marked, gone=gone)
+    return Deleted(target.resource.outgoing(entry.object), gone)
+
+
+async def _store(cluster: LogicalCluster, target: Target, old: Entry, state: JSONObject, *, gone: bool) -> Entry:
+    if gone:
+        return await cluster.store.remove(old.key, target.resource.incoming(state), expected=old.revision)
+    return await store_update(cluster, target, old, state)
+
+
+def _marked(cluster: LogicalCluster, before: JSONObject, propagation: str, grace: int) -> JSONObject:
+    """Return the object as one that is being deleted."""
+    meta = dict(before["metadata"])
+    finalizers = [name for name in meta.get("finalizers", ()) if name not in (ORPHAN, FOREGROUND) or not propagation]
+    if propagation == "Orphan":
+        finalizers.append(ORPHAN)
+    elif propagation == "Foreground":
+        finalizers.append(FOREGROUND)
+    meta.pop("finalizers", None)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    first = "deletionTimestamp" not in meta
+    if first or grace < meta.get("deletionGracePeriodSeconds", 0):
+        end = cluster.clock() + timedelta(seconds=grace)
+        meta["deletionTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionGracePeriodSeconds"] = grace
+    if first and meta.get("generation"):
+        meta["generation"] += 1
+    return {**before, "metadata": meta}
+
+
+async def delete_collection(
+    cluster: LogicalCluster, target: Target, query: reading.Query, options: DeleteOptions, request: Request
+) -> list[JSONObject]:
+    """Delete everything that a query selects; what vanishes meanwhile is fine."""
+    found = await reading.list_(cluster, target.resource, query)
+    deleted = []
+    for entry in found.entries:
+        one = Target(target.resource, entry.key.namespace, entry.key.name)
+        try:
+            deleted.append((await delete(cluster, one, options, request)).object)
+        except errors.NotFound:
+            continue
+    return deleted
+
+
+def check_options(options: DeleteOptions) -> None:
+    """Refuse delete options that mean nothing."""
+    if options.propagation not in _POLICIES:
+        listed = ", ".join(f'"{name}"' for name in ("Background", "Foreground", "Orphan"))
+        why = f'Unsupported value: "{options.propagation}": supported values: {listed}'
+        cause = errors.Cause("propagationPolicy", why, "FieldValueNotSupported")
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
+    if (options.grace_period_seconds or 0) < 0:
+        why = f"Invalid value: {options.grace_period_seconds}: must be greater than or equal to 0"
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [errors.Cause("gracePeriodSeconds", why)])

@@ -1,0 +1,402 @@
+"""The durable log: one SQLite database for all logical clusters of a process.
+
+Durability is what a write waits for, so the price of one commit is shared by everything that arrives while the commit
+before it runs. One thread owns the connection while writes flow. It holds the interpreter lock as rarely as it can,
+because each time it has to take the lock back from a busy event loop costs it milliseconds: rows go in by statements of
+many rows, and completions reach the loop once a batch, in order.
+
+A commit that fails takes everything with it that was on its way, in all clusters: later writes were built on the state
+that the failed ones had promised. Nothing is half written, and the next write starts from what is in the log.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from echelon.kube.errors import Unavailable
+
+_logger = logging.getLogger(__name__)
+
+_APPLICATION = 0x4563686C  # "Echl": says that the file is ours
+_FORMAT = 1
+_BATCH = 256
+_GARBAGE_BATCH = 512
+
+# A row's position is its cluster's number and its revision in one integer, so that the table is its own index and
+# appending is the cheapest thing that SQLite does. Room for 8 million clusters with 10^12 writes each.
+_REVISION_BITS = 40
+
+_SCHEMA = (
+    # Numbers are not used twice: what a removed cluster might have left behind must not become another one's.
+    "CREATE TABLE cluster (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, compacted INTEGER NOT NULL)",
+    "CREATE TABLE log (position INTEGER PRIMARY KEY, key TEXT NOT NULL, created INTEGER NOT NULL, value BLOB NOT NULL)",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_FORMAT}",
+)
+_INSERT = {
+    size: "INSERT INTO log VALUES " + ",".join(["(?,?,?,?)"] * size)  # noqa: S608 - made of constants
+    for size in (1 << power for power in range(_BATCH.bit_length()))
+}
+
+
+class LogError(Exception):
+    """A database that cannot be used; the text names the file and is for people."""
+
+
+class LogInUse(LogError):  # noqa: N818 - names the mistake
+    """Another process, or another log of this one, has the file open."""
+
+
+class LogForeign(LogError):  # noqa: N818 - names the mistake
+    """The file is not a log of ours, or one of a newer version."""
+
+
+class LogDamaged(LogError):  # noqa: N818 - names the mistake
+    """The file was a log of ours once, and cannot be read any more."""
+
+
+class LogUnreachable(LogError):  # noqa: N818 - names the mistake
+    """The file cannot be opened or made."""
+
+
+class Row(NamedTuple):
+    """One write. A deletion has `created` 0, and its value is the last state."""
+
+    revision: int
+    key: str
+    created: int
+    value: bytes
+
+
+# Told, in order, which writes were committed, or that all of these were not and why.
+Settle = Callable[[Sequence[Any], Unavailable | None], None]
+
+
+class Ledger:
+    """The part of the log that belongs to one logical cluster."""
+
+    __slots__ = ("_base", "_id", "_log", "cluster", "compacted", "dropped", "settle")
+
+    def __init__(self, log: "Log", number: int, cluster: str, compacted: int, settle: Settle) -> None:
+        self._log = log
+        self._id = number
+        self._base = number << _REVISION_BITS
+        self.cluster = cluster
+        self.compacted = compacted
+        self.dropped = False
+        self.settle = settle
+
+    def replay(self) -> list[Row]:
+        """Return all that is in the log, oldest first."""
+        query = "SELECT position - ?1, key, created, value FROM log WHERE position BETWEEN ?1 AND ?2 ORDER BY position"
+        last = self._base + (1 << _REVISION_BITS) - 1
+        return [Row(*row) for row in self._log.query(query, (self._base, last))]
+
+    def append(self, row: Row, token: object) -> None:
+        """Hand a write to the log; `settle` gets the token back."""
+        if self.dropped:
+            raise Unavailable(f'the logical cluster "{self.cluster}" has been removed')
+        self._log.submit(_Write(self, (self._base + row.revision, row.key, row.created, row.value), token))
+
+    def forget(self, compacted: int, revisions: Iterable[int]) -> None:
+        """Remove rows that nobody needs from now on, and remember up to where history is gone."""
+        self._log.discard(self._id, compacted, [self._base + revision for revision in revisions])
+
+    def drop_rows(self, db: sqlite3.Connection) -> None:
+        """Remove the cluster; the writer thread calls this."""
+        last = self._base + (1 << _REVISION_BITS) - 1
+        db.execute("DELETE FROM log WHERE position BETWEEN ? AND ?", (self._base, last))
+        db.execute("DELETE FROM cluster WHERE id = ?", (self._id,))
+
+    def damaged(self, why: str) -> LogDamaged:
+        """Make the error for a row that makes no sense."""
+        return self._log.damaged(f'cluster "{self.cluster}": {why}')
+
+
+class _Write(NamedTuple):
+    ledger: Ledger
+    row: tuple[int, str, int, bytes]
+    token: object
+
+
+class _Drop(NamedTuple):
+    ledger: Ledger
+    done: asyncio.Future[None]
+
+
+class Log:
+    """An open database. Opening it reads nothing but its names; each ledger replays its own part."""
+
+    def __init__(self, path: Path, *, full_sync: bool = False) -> None:
+        self._path = path
+        self._db = _open(path, full_sync=full_sync)
+        self._ledgers: dict[str, Ledger] = {}
+        self._database = threading.Lock()  # held while a transaction runs
+        self._changed = threading.Condition()  # guards what follows
+        self._queue: deque[_Write | _Drop] = deque()
+        self._marks: dict[int, int] = {}  # compaction marks that are not in the database yet
+        self._garbage: deque[int] = deque()  # positions of rows that nobody needs
+        self._garbage_waits = False  # after a failure, until a commit shows that the database works again
+        self._failed: list[_Write | _Drop] = []  # the loop has to hear of this before anything else is written
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def clusters(self) -> list[str]:
+        """Return the names of the logical clusters in the log."""
+        return [name for (name,) in self.query("SELECT name FROM cluster ORDER BY id")]
+
+    def ledger(self, cluster: str, settle: Settle) -> Ledger:
+        """Open the part of one logical cluster, which comes into being if it is new."""
+        if cluster in self._ledgers:
+            raise LogInUse(f'{self._path}: the logical cluster "{cluster}" is already open')
+        self.query("INSERT INTO cluster (name, compacted) VALUES (?, 0) ON CONFLICT DO NOTHING", (cluster,))
+        ((number, compacted),) = self.query("SELECT id, compacted FROM cluster WHERE name = ?", (cluster,))
+        ledger = self._ledgers[cluster] = Ledger(self, number, cluster, compacted, settle)
+        return ledger
+
+    async def drop(self, cluster: str) -> None:
+        """Remove a logical cluster, once the writes to it that are on their way have been committed."""
+        ledger = self._ledgers.get(cluster) or self.ledger(cluster, _nobody)
+        ledger.dropped = True
+        done = asyncio.get_running_loop().create_future()
+        try:
+            self.submit(_Drop(ledger, done))
+            await done
+        except Unavailable:
+            ledger.dropped = False
+            raise
+        del self._ledgers[cluster]
+
+    async def close(self) -> None:
+        """Write what is on its way and close the database."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        self._db.close()
+
+    def query(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Run one statement between two batches."""
+        try:
+            with self._database:
+                return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _explain(self._path, error) from error
+
+    def submit(self, item: _Write | _Drop) -> None:
+        """Queue an item for the writer thread."""
+        with self._changed:
+            if self._closing:
+                raise Unavailable("the store is closed")
+            self._loop = asyncio.get_running_loop()
+            self._queue.append(item)
+            self._wake()
+
+    def discard(self, cluster: int, compacted: int, positions: Iterable[int]) -> None:
+        """Queue rows for removal, some after each batch."""
+        with self._changed:
+            self._marks[cluster] = compacted
+            self._garbage.extend(positions)
+            self._wake()
+
+    def damaged(self, why: str) -> LogDamaged:
+        """Make the error for contents that make no sense."""
+        return LogDamaged(f"{self._path} is damaged: {why}; restore it from a backup, or move it away to start empty")
+
+    def _wake(self) -> None:
+        self._changed.notify()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="hub-log", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._work_waits():
+                    if self._closing and not self._failed:
+                        return
+                    self._changed.wait()
+                batch = self._next_batch()
+            if batch and not self._commit(batch):
+                continue
+            self._collect()
+
+    def _work_waits(self) -> bool:
+        garbage = not self._garbage_waits and (self._marks or self._garbage)
+        return not self._failed and bool(self._queue or garbage)
+
+    def _next_batch(self) -> list[_Write | _Drop]:
+        """Take what is queued: many writes, or one removal."""
+        queue, batch = self._queue, list[_Write | _Drop]()
+        while queue and len(batch) < _BATCH and not (batch and isinstance(queue[0], _Drop)):
+            batch.append(queue.popleft())
+            if isinstance(batch[0], _Drop):
+                break
+        return batch
+
+    def _commit(self, batch: list[_Write | _Drop]) -> bool:
+        """Write a batch and tell the loop how that went."""
+        try:
+            with self._database, _transaction(self._db):
+                _insert(self._db, [item.row for item in batch if isinstance(item, _Write)])
+                for item in batch:
+                    if isinstance(item, _Drop):
+                        item.ledger.drop_rows(self._db)
+        except Exception as error:  # noqa: BLE001 - whatever it is, writers must hear of it and the thread must live
+            _logger.error("cannot write to %s: %s", self._path, error)
+            with self._changed:
+                self._failed = batch
+            if not self._post(self._take_back, str(error)):
+                with self._changed:
+                    self._failed = []
+                    self._queue.clear()
+            return False
+        self._garbage_waits = False
+        self._post(_settle, batch, None)
+        return True
+
+    def _collect(self) -> None:
+        """Remove some rows that are not needed any more."""
+        with self._changed:
+            if self._garbage_waits or not (self._marks or self._garbage):
+                return
+            marks = self._marks.copy()
+            rows = list(islice(self._garbage, _GARBAGE_BATCH))
+        try:
+            with self._database, _transaction(self._db):
+                # The marks go with the first rows: what is missing must be known to be missing.
+                for cluster, compacted in marks.items():
+                    self._db.execute(
+                        "UPDATE cluster SET compacted = max(compacted, ?) WHERE id = ?", (compacted, cluster)
+                    )
+                unneeded = json.dumps(rows)
+                self._db.execute("DELETE FROM log WHERE position IN (SELECT value FROM json_each(?))", (unneeded,))
+        except sqlite3.Error as error:
+            _logger.warning("cannot compact %s, will try again: %s", self._path, error)
+            self._garbage_waits = True
+            return
+        with self._changed:
+            for _ in rows:
+                self._garbage.popleft()
+            self._marks = {key: mark for key, mark in self._marks.items() if marks.get(key) != mark}
+
+    def _take_back(self, why: str) -> None:
+        """Fail everything that is on its way; runs in the loop, the only place where writes come from."""
+        with self._changed:
+            lost = [*self._failed, *self._queue]
+            self._queue.clear()
+            self._failed = []
+            self._changed.notify()
+        _settle(lost, why)
+
+    def _post(self, callback: Callable[..., None], *values: object) -> bool:
+        assert self._loop is not None  # noqa: S101 - nothing to write came without a loop
+        try:
+            self._loop.call_soon_threadsafe(callback, *values)
+        except RuntimeError:  # the loop is closed: nobody is left who could be told
+            return False
+        return True
+
+
+def _settle(batch: list[_Write | _Drop], why: str | None) -> None:
+    """Tell those who wait for a batch; clusters don't see each other, so each gets its share at once."""
+    error = Unavailable(f"the write could not be stored: {why}") if why is not None else None
+    shares: dict[Ledger, list[object]] = {}
+    for item in batch:
+        if isinstance(item, _Write):
+            shares.setdefault(item.ledger, []).append(item.token)
+    for ledger, tokens in shares.items():
+        ledger.settle(tokens, error)
+    for item in batch:
+        if isinstance(item, _Drop) and not item.done.done():
+            if error is None:
+                item.done.set_result(None)
+            else:
+                item.done.set_exception(error)
+
+
+def _nobody(_tokens: Sequence[Any], _error: Unavailable | None) -> None:
+    """Settle for a ledger that is opened only to be dropped."""
+
+
+def _insert(db: sqlite3.Connection, rows: list[tuple[int, str, int, bytes]]) -> None:
+    start = 0
+    while start < len(rows):
+        size = 1 << ((len(rows) - start).bit_length() - 1)  # few distinct statements, so all stay prepared
+        db.execute(_INSERT[size], [value for row in rows[start : start + size] for value in row])
+        start += size
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        raise
+
+
+def _open(path: Path, *, full_sync: bool) -> sqlite3.Connection:
+    try:
+        # It holds Secrets: made for its owner only. SQLite gives the files beside it the same mode. A file that is
+        # there must not be opened here: closing it would take the locks away from a log that this process has on it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise LogUnreachable(f"{path} cannot be opened: {error.strerror}") from error
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    try:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        new = _is_new(db, path)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
+        db.execute("PRAGMA journal_size_limit = 67108864")
+        with _transaction(db):  # also takes the lock, for as long as the connection lives
+            for statement in _SCHEMA if new else ():
+                db.execute(statement)
+    except sqlite3.Error as error:
+        db.close()
+        raise _explain(path, error) from error
+    except LogError:
+        db.close()
+        raise
+    return db
+
+
+def _is_new(db: sqlite3.Connection, path: Path) -> bool:
+    """Look at the file before anything in it is changed."""
+    ((application,),) = db.execute("PRAGMA application_id").fetchall()
+    ((version,),) = db.execute("PRAGMA user_version").fetchall()
+    ((tables,),) = db.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    if application != _APPLICATION and (application or version or tables):
+        raise LogForeign(f"{path} is a database of another program; choose another file")
+    if version > _FORMAT:
+        raise LogForeign(f"{path} was written by a newer version of Echelon (format {version}, known: {_FORMAT})")
+    return not tables
+
+
+def _explain(path: Path, error: sqlite3.Error) -> LogError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LogInUse(f"{path} is in use by another process")
+    if code == sqlite3.SQLITE_NOTADB:
+        return LogForeign(f"{path} is not a database; choose another file")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return LogDamaged(f"{path} is damaged: {error}; restore it from a backup, or move it away to start empty")
+    return LogUnreachable(f"{path} cannot be used: {error}")

@@ -1,0 +1,150 @@
+"""How an answer looks: whole objects, tables or metadata only, as JSON or YAML; decided by the Accept header."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import yaml
+
+from echelon.api.base import JSONObject
+from echelon.hub.catalogue import Resource
+from echelon.hub.codec import encode
+from echelon.hub.reading import Found
+from echelon.hub.store import Change, Entry
+from echelon.hub.table import partial
+from echelon.kube.client import EventType
+from echelon.kube.errors import NotAcceptable
+
+JSON_TYPE = "application/json"
+YAML_TYPE = "application/yaml"
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the client takes."""
+
+    media_type: str = JSON_TYPE
+    shape: str = ""  # empty for whole objects, "Table" or "PartialObjectMetadata"
+    include: str = "Metadata"  # what a table row carries of its object
+
+
+@lru_cache(maxsize=256)
+def negotiate(accept: str, *, can_shape: bool = True) -> Format:
+    """Choose the first format in an Accept header that can be served."""
+    for item in accept.split(",") if accept else ("*/*",):
+        media, *parameters = (part.strip() for part in item.split(";"))
+        wanted = dict(part.partition("=")[::2] for part in parameters)
+        shape = wanted.get("as", "")
+        if media == "text/yaml":
+            media = YAML_TYPE
+        if media in ("*/*", "application/*"):
+            media = JSON_TYPE
+        if media not in (JSON_TYPE, YAML_TYPE) or (shape and not can_shape):
+            continue
+        if not shape:
+            return Format(media)
+        shape = shape.removesuffix("List")
+        if shape in ("Table", "PartialObjectMetadata") and wanted.get("v") == "v1" and wanted.get("g") == "meta.k8s.io":
+            return Format(media, shape)
+    listed = f"{JSON_TYPE}, {YAML_TYPE}"
+    raise NotAcceptable(f"only the following media types are accepted: {listed}")
+
+
+def encoded(document: object, form: Format) -> bytes:
+    """Return a document as the client wants it."""
+    if form.media_type == YAML_TYPE:
+        text: str = yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+        return text.encode()
+    return encode(document)
+
+
+def one(resource: Resource, entry: Entry | None, obj: JSONObject | None, form: Format, now: datetime) -> bytes:
+    """Render one object: from its entry if there is one, which may save the encoding."""
+    if entry is not None and form.media_type == JSON_TYPE and not form.shape and resource.from_storage is None:
+        return entry.raw
+    shown = resource.outgoing(entry.object) if entry is not None else obj or {}
+    return encoded(_shaped(resource, shown, form, now), form)
+
+
+def _shaped(resource: Resource, obj: JSONObject, form: Format, now: datetime) -> JSONObject:
+    if form.shape == "Table":
+        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        return resource.printer.table([obj], meta, now, include=form.include)
+    return partial(obj) if form.shape else obj
+
+
+def many(resource: Resource, found: Found, form: Format, now: datetime) -> bytes:
+    """Render a list. Objects that are stored as they are shown are sent as they are stored."""
+    meta: JSONObject = {"resourceVersion": str(found.revision)}
+    if found.continue_:
+        meta["continue"] = found.continue_
+        if found.remaining is not None:
+            meta["remainingItemCount"] = found.remaining
+    kind = resource.kind
+    if not form.shape and form.media_type == JSON_TYPE and resource.from_storage is None:
+        head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta}
+        return encode(head)[:-1] + b',"items":[' + b",".join([entry.raw for entry in found.entries]) + b"]}"
+    objects = [resource.outgoing(entry.object) for entry in found.entries]
+    if form.shape == "Table":
+        return encoded(resource.printer.table(objects, meta, now, include=form.include), form)
+    if form.shape:
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+        return encoded({**head, "items": [partial(obj) for obj in objects]}, form)
+    return encoded({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta, "items": objects}, form)
+
+
+class WatchRenderer:
+    """Turns changes into the lines of a watch response."""
+
+    def __init__(self, resource: Resource, form: Format) -> None:
+        self._resource = resource
+        self._form = form
+        self._headers = True
+
+    def lines(self, changes: Sequence[Change], now: datetime) -> bytes:
+        """Return a batch of changes."""
+        if not self._form.shape and self._resource.from_storage is None:
+            return b"".join([change.line for change in changes])
+        return b"".join(self._line(change, now) for change in changes)
+
+    def _line(self, change: Change, now: datetime) -> bytes:
+        obj = self._resource.outgoing(change.entry.object)
+        if self._form.shape == "Table":
+            meta = {"resourceVersion": str(change.revision)}
+            shown = self._resource.printer.table([obj], meta, now, include=self._form.include, headers=self._headers)
+            self._headers = False
+        else:
+            shown = partial(obj) if self._form.shape else obj
+        return encode({"type": change.type, "object": shown}) + b"\n"
+
+    def bookmark(self, revision: int, *, initial: bool = False) -> bytes:
+        """Return a line that says how far the watch is; `initial` ends the initial events."""
+        meta: JSONObject = {"resourceVersion": str(revision)}
+        if initial:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        kind = self._resource.kind
+        obj: JSONObject = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
+        if self._form.shape == "Table":
+            obj = {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": meta,
+                "columnDefinitions": None,
+                "rows": [],
+            }
+        elif self._form.shape:
+            obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+        return encode({"type": EventType.BOOKMARK, "object": obj}) + b"\n"
+
+
+def error_line(status: JSONObject) -> bytes:
+    """Return the line that ends a watch with an error."""
+    return encode({"type": "ERROR", "object": status}) + b"\n"
+
+
+def objects_as_list(resource: Resource, objects: Iterable[JSONObject], revision: int) -> JSONObject:
+    """Return objects as a list of their kind."""
+    kind = resource.kind
+    meta = {"resourceVersion": str(revision)}
+    return {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta, "items": list(objects)}

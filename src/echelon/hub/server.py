@@ -1,0 +1,251 @@
+"""The hub as a whole: a log, logical clusters with their keepers, and one HTTPS server in front of them."""
+
+import asyncio
+import contextlib
+import ipaddress
+import random
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiohttp import web
+
+from echelon.api.base import JSONObject
+from echelon.hub import keepers, pki, resources_api
+from echelon.hub.admission import Request, Target
+from echelon.hub.audit import AuditLog, Policy
+from echelon.hub.client import InProcessClient
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.documents import Documents
+from echelon.hub.http import Gate, Served
+from echelon.hub.identity import (
+    ADMINISTRATOR,
+    AUTHENTICATED,
+    MASTERS,
+    Authenticator,
+    StaticTokens,
+    User,
+    open_token_file,
+)
+from echelon.hub.log import Log
+from echelon.hub.metadata import name_errors
+from echelon.hub.private import private_directory
+from echelon.hub.roles import bootstrap_objects
+from echelon.hub.store import Key, Store
+from echelon.hub.tokens import AccountTokens
+from echelon.hub.writing import create
+from echelon.kube import errors
+
+ROOT = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+# Selectors and continue tokens travel in the address.
+_LONGEST_LINE = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a hub runs. Without a data directory everything is in memory and gone at the end."""
+
+    data: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    clusters: Sequence[str] = ()
+    server_names: Sequence[str] = ()  # further names and addresses that the certificate is good for
+    full_sync: bool = False
+    audit: Policy = "writes"
+    anonymous: bool = True
+
+
+@dataclass
+class Hub:
+    """A running hub. Make one with `start`, end it with `stop`."""
+
+    settings: Settings
+    keys: pki.Pki
+    admin_token: str
+    _tokens: StaticTokens
+    _log: Log | None
+    _audit: AuditLog | None
+    _served: dict[str, Served] = field(default_factory=dict)
+    _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _web: web.Server | None = None
+    _listener: asyncio.Server | None = None
+    _ready: bool = False
+
+    @classmethod
+    async def start(cls, settings: Settings) -> "Hub":
+        """Open or make the data, start the clusters and listen."""
+        now = datetime.now(UTC)
+        hosts = tuple(dict.fromkeys((*_names_of(settings.host), *settings.server_names)))
+        if settings.data is None:
+            token = secrets.token_urlsafe(32)
+            hub = cls(settings, pki.make_pki(hosts, now), token, StaticTokens({token: ROOT}), None, None)
+        else:
+            directory = private_directory(settings.data)
+            users, token = open_token_file(directory / "tokens.csv")
+            hub = cls(
+                settings,
+                pki.open_pki(directory / "pki", hosts, now),
+                token,
+                StaticTokens(users),
+                Log(directory / "hub.db", full_sync=settings.full_sync),
+                AuditLog(directory / "audit.log", policy=settings.audit),
+            )
+        try:
+            await hub._open()
+        except BaseException:
+            await hub.stop()
+            raise
+        return hub
+
+    async def _open(self) -> None:
+        stored = self._log.clusters() if self._log is not None else []
+        for name in dict.fromkeys(("", *stored, *self.settings.clusters)):
+            await self.add_cluster(name)
+        documents = Documents(lambda: self._ready, lambda: [name for name in self.cluster_names() if name])
+        gate = Gate(self._served.get, resources_api.serve, documents.serve, self._audit)
+        self._web = web.Server(
+            gate.handle,
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=_LONGEST_LINE,
+            max_field_size=_LONGEST_LINE,
+            keepalive_timeout=120,
+        )
+        context = pki.server_ssl_context(self.keys)
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            self._web, self.settings.host, self.settings.port, ssl=context, backlog=1024
+        )
+        self._ready = True
+
+    async def add_cluster(self, name: str) -> LogicalCluster:
+        """Open a logical cluster, new or stored; the empty name is the hub's own."""
+        if name in self._served:
+            return self._served[name].cluster
+        if name and (found := name_errors(name, "label")):
+            raise errors.BadRequest(f'the logical cluster name "{name}" is invalid: {found[0]}')
+        clock: Callable[[], float] = lambda: datetime.now(UTC).timestamp()  # noqa: E731 - one clock for all below
+        accounts = AccountTokens(self.keys.signing_key, f"https://echelon/{name or 'hub'}", now=clock)
+        store = Store(self._log, name)
+        cluster = LogicalCluster(name, store, accounts=accounts)
+        await bootstrap(cluster)
+        authenticator = Authenticator(
+            now=clock,
+            authority=self.keys.authority.certificate,
+            tokens=self._tokens,
+            accounts=accounts,
+            lookup=lambda resource, namespace, account: uid_of(cluster, Key(resource, namespace, account)),
+            anonymous=self.settings.anonymous,
+        )
+        self._served[name] = Served(cluster, authenticator)
+        self._keepers[name] = asyncio.create_task(keepers.keep(cluster), name=f"keepers of {name or 'the hub'}")
+        return cluster
+
+    async def remove_cluster(self, name: str) -> None:
+        """Remove a logical cluster and everything in it."""
+        if not name:
+            raise errors.BadRequest("the hub's own cluster cannot be removed")
+        served = self._served.pop(name, None)
+        if served is None:
+            raise errors.NotFound(f'logical cluster "{name}" not found')
+        served.cluster.store.close()
+        await _ended(self._keepers.pop(name))
+        if self._log is not None:
+            await self._log.drop(name)
+
+    def cluster(self, name: str = "") -> LogicalCluster:
+        """Return a logical cluster."""
+        return self._served[name].cluster
+
+    def cluster_names(self) -> list[str]:
+        """Return the names of all logical clusters; the hub's own is the empty one."""
+        return sorted(self._served)
+
+    def client(self, name: str = "", user: User = ROOT, *, field_manager: str = "echelon") -> InProcessClient:
+        """Return a client for a logical cluster that needs no connection."""
+        return InProcessClient(self.cluster(name), user, field_manager=field_manager)
+
+    @property
+    def port(self) -> int:
+        """Where the hub listens."""
+        if self._listener is None:
+            raise RuntimeError("the hub does not listen yet")
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    def url(self, name: str = "") -> str:
+        """Return the address of a logical cluster, for clients on this machine."""
+        host = self.settings.host
+        if _is_any(host):
+            host = "localhost"
+        elif ":" in host:
+            host = f"[{host}]"
+        return f"https://{host}:{self.port}" + (f"/clusters/{name}" if name else "")
+
+    async def stop(self) -> None:
+        """End watches, finish what is under way, and close the log."""
+        self._ready = False
+        if self._listener is not None:
+            self._listener.close()
+        for served in self._served.values():
+            served.cluster.store.close()
+        for task in self._keepers.values():
+            await _ended(task)
+        if self._web is not None:
+            await self._web.shutdown(timeout=5)
+        if self._log is not None:
+            await self._log.close()
+        if self._audit is not None:
+            await asyncio.to_thread(self._audit.close)
+
+
+def memory_cluster(
+    name: str = "", *, clock: Callable[[], datetime] | None = None, seed: int | None = None
+) -> LogicalCluster:
+    """Return a logical cluster without a server around it: in memory, objects kept decoded, repeatable by seed."""
+    store = Store(None, name, keep_objects=True)
+    chance = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - a simulation wants repeats
+    if clock is None:
+        return LogicalCluster(name, store, random=chance)
+    return LogicalCluster(name, store, clock=clock, random=chance)
+
+
+async def bootstrap(cluster: LogicalCluster) -> None:
+    """Make what every cluster has: the system namespaces, roles and bindings."""
+    request = Request(ROOT, field_manager="echelon")
+    wanted: list[JSONObject] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES
+    ]
+    for body in [*wanted, *bootstrap_objects()]:
+        group, _, version = body["apiVersion"].rpartition("/")
+        resource = cluster.catalogue.of_kind(group, version, body["kind"])
+        if resource is None:
+            raise LookupError(f"{body['kind']} is not served")
+        target = Target(resource)
+        if cluster.store.latest(Key(resource.stored_as, "", body["metadata"]["name"])) is None:
+            await create(cluster, target, body, request)
+
+
+def uid_of(cluster: LogicalCluster, key: Key) -> str | None:
+    """Return the uid of an object, if there is one."""
+    entry = cluster.store.get(key)
+    return entry.object["metadata"]["uid"] if entry else None
+
+
+def _names_of(host: str) -> tuple[str, ...]:
+    return () if _is_any(host) else (host,)
+
+
+def _is_any(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_unspecified
+    return not host
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

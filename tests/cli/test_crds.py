@@ -1,0 +1,52 @@
+import json
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from echelon.api import registry
+from echelon.cli.crds import crds
+
+PLACEMENTS = "placements.cluster.open-cluster-management.io"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(crds, arguments)
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[dict[str, Any]]:
+    return registry.crds()
+
+
+def test_all_crds_are_printed_as_yaml_documents(everything: list[dict[str, Any]]) -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert list(yaml.load_all(result.output, Loader=yaml.CSafeLoader)) == everything
+
+
+def test_yaml_has_no_anchors() -> None:
+    assert not [line for line in run(PLACEMENTS).output.splitlines() if line.rstrip().endswith(("&id001", "*id001"))]
+
+
+def test_json_is_one_list(everything: list[dict[str, Any]]) -> None:
+    result = run("-o", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.output) == {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
+
+
+def test_names_select_in_the_order_of_names(everything: list[dict[str, Any]]) -> None:
+    result = run(PLACEMENTS, "managedclusters")
+    assert result.exit_code == 0
+    printed = [crd["metadata"]["name"] for crd in yaml.safe_load_all(result.output)]
+    assert printed == ["managedclusters.cluster.open-cluster-management.io", PLACEMENTS]
+    assert len(everything) > 2
+
+
+def test_an_unknown_name_is_an_error_that_lists_what_exists() -> None:
+    result = run("placements", "plaicements")
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: no CRD named plaicements. There are:\n")
+    assert f"  {PLACEMENTS}\n" in result.output
+    assert "apiVersion" not in result.output

@@ -1,0 +1,16 @@
+"""What tests of every part need."""
+
+import os
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """Path of a real kubectl: `$KUBECTL`, else the one on the PATH. A test that needs one fails without it."""
+    wanted = os.environ.get("KUBECTL") or "kubectl"
+    found = shutil.which(wanted)
+    if found is None:
+        pytest.fail(f"{wanted} was not found: install kubectl, or let KUBECTL name one", pytrace=False)
+    return found
