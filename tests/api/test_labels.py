@@ -73,8 +73,8 @@ def test_a_label_selector_selects(text: str, matching: list[dict[str, str]], oth
         (
             "a>b",
             (
-                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must "
-                "be an integer"
+                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value "
+                "must be an integer"
             ),
         ),
     ],
@@ -159,15 +159,15 @@ def test_an_empty_selector_of_an_object_selects_everything() -> None:
         (
             {"key": "a", "operator": "In"},
             (
-                "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or "
-                "'NotIn'"
+                "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' "
+                "or 'NotIn'"
             ),
         ),
         (
             {"key": "a", "operator": "Exists", "values": ["x"]},
             (
-                "spec.selector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' or "
-                "'DoesNotExist'"
+                "spec.selector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' "
+                "or 'DoesNotExist'"
             ),
         ),
         (
@@ -240,6 +240,7 @@ def test_negation_is_the_opposite(selector: Selector, found: dict[str, str]) -> 
     [
         ("", ()),
         (",,", ()),
+        ("!=", ()),
         ("metadata.name=x", (FieldTerm("metadata.name", "x"),)),
         (
             "status.phase!=Running,metadata.name==x",

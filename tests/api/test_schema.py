@@ -38,6 +38,7 @@ class Everything(APIStruct, frozen=True, gc=False, kw_only=True):
     null_too: Annotated[str | None, field("May be null.", nullable=True)] = None
     amount: Percent | None = None
     described_amount: Annotated[Percent, field("What is allowed to fail.")] = 0
+    number_or_text: Annotated[int, field("Read as a number.", int_or_string=True)] = 0
     free: Annotated[JSON, field("Anything.")] = None
     manifest: Annotated[JSONObject, field("An object.", embedded=True)] = msgspec.field(default_factory=dict)
     raw: JSONObject = msgspec.field(default_factory=dict)
@@ -102,6 +103,7 @@ PART = {
                 "pattern": "^[0-9]+%?$",
             },
         ),
+        ("numberOrText", {"description": "Read as a number.", "x-kubernetes-int-or-string": True}),
         ("free", {"description": "Anything.", "x-kubernetes-preserve-unknown-fields": True}),
         (
             "manifest",

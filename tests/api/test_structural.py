@@ -3,7 +3,11 @@
 Two are shorter: a bad pattern is not explained, and how a default breaks its schema is told in the validator's words.
 """
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.structural import check_structural
@@ -40,6 +44,7 @@ def obj(**properties: JSONObject) -> JSONObject:
         obj(a={**obj(b=STRING), "default": {"b": "x"}}),
         obj(a={**obj(b=STRING), "anyOf": [{"required": ["b"]}, {"properties": {"b": {"pattern": "x"}}}]}),
         obj(a={"type": "string", "nullable": True, "default": "x"}),
+        obj(a={**obj(b={"type": "string", "nullable": True}), "default": {"b": None}}),
         {**obj(a=STRING, b=STRING), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
     ],
 )
@@ -99,8 +104,8 @@ def test_the_root_is_an_object_whose_metadata_is_the_servers_business(schema: JS
         (
             {"type": "file"},
             (
-                '.type: Unsupported value: "file": supported values: "array", "boolean", "integer", "number", "object", '
-                '"string"'
+                '.type: Unsupported value: "file": supported values: "array", "boolean", "integer", "number", '
+                '"object", "string"'
             ),
         ),
         ({"type": "string", "$ref": "#/x"}, ".$ref: Forbidden: $ref is not supported"),
@@ -188,8 +193,8 @@ def test_a_field_that_is_not_structural_is_named(part: JSONObject, problem: str)
         (
             {**LIST_MAP, "items": obj(a=STRING)},
             (
-                ".items.properties[a].default: Required value: this property is in x-kubernetes-list-map-keys, so it must "
-                "have a default or be a required property"
+                ".items.properties[a].default: Required value: this property is in x-kubernetes-list-map-keys, so it "
+                "must have a default or be a required property"
             ),
         ),
         (
@@ -254,6 +259,55 @@ def test_a_default_has_no_unknown_fields() -> None:
 def test_a_default_obeys_its_own_schema(part: JSONObject, default: object) -> None:
     (found,) = check_structural(obj(a={**part, "default": default}))
     assert found.startswith(f"{ROOT}.properties[a].default: Invalid value: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ([], "Expected `object`, got `array`"),
+        ({"type": 1}, "Expected `str | null`, got `int` - at `$.type`"),
+        ({"properties": {"a": "string"}}, "Expected `object`, got `str` - at `$.properties[...]`"),
+        ({"required": "a"}, "Expected `array | null`, got `str` - at `$.required`"),
+        ({"items": {"allOf": {}}}, "Expected `array | null`, got `object` - at `$.items.allOf`"),
+    ],
+)
+def test_what_is_no_schema_at_all_is_named(schema: JSONObject, problem: str) -> None:
+    assert check_structural(schema) == [f"{ROOT}: Invalid value: {problem}"]
+
+
+def test_a_word_that_is_null_is_not_said() -> None:
+    words = {"required", "items", "default", "allOf", "pattern", "x-kubernetes-list-type", "additionalProperties"}
+    assert check_structural({**obj(a={**STRING, **dict.fromkeys(words)}), "x-kubernetes-validations": None}) == []
+
+
+# Words with values that may be right, wrong, or of the wrong type: whatever a user can write.
+NAMES = st.sampled_from(["a", "b", "metadata", "kind"])
+PARTS: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from([{"type": "string"}, {"type": "array"}, {}, None, True, "x", 1]),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["object", "array", "string", "null", 1]),
+            "properties": st.dictionaries(NAMES, inner, max_size=2),
+            "items": inner,
+            "additionalProperties": inner,
+            "allOf": st.lists(inner, max_size=2),
+            "not": inner,
+            "default": st.sampled_from([1, "x", {"a": {"b": 1}}, [{}], None]),
+            "required": st.sampled_from([["a"], "a"]),
+            "x-kubernetes-list-type": st.sampled_from(["map", "set", "x"]),
+            "x-kubernetes-list-map-keys": st.sampled_from([["a"], ["a", "a"], []]),
+            "x-kubernetes-validations": st.sampled_from([[{}], [{"rule": "true"}], [{"rule": 1}]]),
+        },
+    ),
+    max_leaves=8,
+)
+
+
+@given(PARTS)
+def test_whatever_a_user_writes_is_judged(part: Any) -> None:
+    for found in check_structural(obj(a=part)):
+        assert found.startswith(ROOT)
 
 
 def test_all_problems_are_reported_at_once_and_in_order() -> None:

@@ -71,7 +71,18 @@ def test_anonymous_requests_can_be_switched_off() -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["Bearer wrong", "Bearer ", "Bearer", "", "Basic cm9vdDpyb290", "t0p", "Bearer t0p t0p", "Bearer T0P", "Bearer t0"],
+    [
+        "Bearer wrong",
+        "Bearer ",
+        "Bearer",
+        "",
+        "Basic cm9vdDpyb290",
+        "Basic t0p",
+        "t0p",
+        "Bearer t0p t0p",
+        "Bearer T0P",
+        "Bearer t0",
+    ],
 )
 def test_a_bad_credential_is_never_taken_for_none(world: World, header: str) -> None:
     with pytest.raises(Unauthorized):

@@ -239,7 +239,9 @@ class Documents:
 
     async def run(self, *command: str, stdin: str = "") -> str:
         """Run kubectl against this server; return what it prints."""
-        runner = web.ServerRunner(web.Server(self.answer))
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

@@ -174,7 +174,7 @@ def test_a_crash_between_key_and_certificate_of_the_authority_heals(tmp_path: Pa
 
 def test_an_expired_authority_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     open_pki(tmp_path, [], NOW)
-    with pytest.raises(PkiError, match="has expired: .* move"):
+    with pytest.raises(PkiError, match=r"has expired: .* move"):
         open_pki(tmp_path, [], NOW + timedelta(days=3651))
 
 

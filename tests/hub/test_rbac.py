@@ -176,6 +176,7 @@ def test_a_role_and_a_cluster_role_of_the_same_name_are_two_roles() -> None:
         ({"kind": "ServiceAccount", "name": "agent"}, AGENT, False),
         (user("system:serviceaccount:team:agent"), AGENT, True),
         ({"kind": "Group", "name": "system:serviceaccounts:team"}, AGENT, True),
+        ({"kind": "ServiceAccount", "name": "alice"}, ALICE, False),
         ({"kind": "Robot", "name": "alice"}, ALICE, False),
     ],
 )
@@ -252,8 +253,10 @@ def test_the_reason_names_the_binding_or_the_role_that_is_missing() -> None:
             Attributes(
                 user=User("x"), verb="patch", group="apps", resource="deployments", subresource="scale", name="web"
             ),
-            'deployments.apps "web" is forbidden: User "x" cannot patch resource "deployments/scale" '
-            'in API group "apps" at the cluster scope',
+            (
+                'deployments.apps "web" is forbidden: User "x" cannot patch resource "deployments/scale" '
+                'in API group "apps" at the cluster scope'
+            ),
         ),
         (
             Attributes(user=User('a"b'), verb="get", path="/metrics", is_resource=False),

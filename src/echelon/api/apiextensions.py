@@ -142,10 +142,13 @@ class CustomResourceDefinitionStatus(APIStruct, frozen=True, gc=False, kw_only=T
     """State of a definition."""
 
     conditions: Annotated[
-        list[CustomResourceDefinitionCondition], field("Aspects of its state.", list_map_keys=("type",))
+        list[CustomResourceDefinitionCondition] | None,
+        field("Aspects of its state.", list_map_keys=("type",), nullable=True),
     ] = []
     accepted_names: Annotated[CustomResourceDefinitionNames | None, field("Names in use.")] = None
-    stored_versions: Annotated[list[str], field("Versions in which objects may be stored.", atomic=True)] = []
+    stored_versions: Annotated[
+        list[str] | None, field("Versions in which objects may be stored.", atomic=True, nullable=True)
+    ] = []
     observed_generation: Annotated[int, field("Generation that the status was computed from.", format="int64")] = 0
 
 

@@ -132,9 +132,9 @@ class NonResourceRule(APIStruct, frozen=True, gc=False, kw_only=True):
 class SubjectRulesReviewStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """The rights of the asker."""
 
-    resource_rules: Annotated[list[ResourceRule], field("Rights to objects.", atomic=True)] = []
+    resource_rules: Annotated[list[ResourceRule] | None, field("Rights to objects.", atomic=True, nullable=True)] = []
     non_resource_rules: Annotated[
-        list[NonResourceRule], field("Rights outside of the API's objects.", atomic=True)
+        list[NonResourceRule] | None, field("Rights outside of the API's objects.", atomic=True, nullable=True)
     ] = []
     incomplete: Annotated[bool, field("Whether there may be more.")] = False
     evaluation_error: Annotated[str, field("What went wrong while finding out.")] = ""

@@ -159,7 +159,9 @@ class HorizontalPodAutoscalerStatus(APIStruct, frozen=True, gc=False, kw_only=Tr
     last_scale_time: Annotated[str, field("When the size last changed.", format="date-time")] = ""
     current_replicas: Annotated[int, field("Size as it was last seen.")] = 0
     desired_replicas: Annotated[int, field("Size that is wanted.")] = 0
-    current_metrics: Annotated[list[JSONObject], field("Metrics as they were last read.", atomic=True)] = []
+    current_metrics: Annotated[
+        list[JSONObject] | None, field("Metrics as they were last read.", atomic=True, nullable=True)
+    ] = []
     conditions: Annotated[
         list[HorizontalPodAutoscalerCondition],
         field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type"),

@@ -1,7 +1,7 @@
 """Clusters as the hub knows them: what they are, which sets they belong to, and how an add-on scores them.
 
-The fleet is the largest part of a hub, so these are the objects whose size in memory matters most. Taints keep their
-`timeAdded` null, not absent, when nobody has stamped it: that is what upstream's agents write and read.
+The fleet is the largest part of a hub, so these are the objects whose size in memory matters most: what a cluster does
+not have costs nothing, because empty parts are shared defaults.
 """
 
 from typing import Annotated, Any, ClassVar

@@ -20,7 +20,7 @@ _SEVERITIES = ("low", "Low", "medium", "Medium", "high", "High", "critical", "Cr
 _STATES = ("Compliant", "Pending", "NonCompliant", "Terminating")
 
 # A Go duration or one of the two words, once: upstream's pattern also takes "neverwatch".
-_INTERVAL = r"^(([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+|never|watch)$"
+_INTERVAL = r"^(([0-9]+(\.[0-9])?(ns|us|ms|s|m|h))+|never|watch)$"
 
 
 class CustomMessage(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -132,9 +132,7 @@ class TemplateCondition(APIStruct, frozen=True, gc=False, kw_only=True):
     status: Annotated[str, field("Always True.")] = ""
     reason: Annotated[str, field("What was found, in short.")] = ""
     message: Annotated[str, field("What was found, for people.")] = ""
-    last_transition_time: Annotated[
-        str | None, field("When this was first found.", format="date-time", nullable=True)
-    ] = None
+    last_transition_time: Annotated[str, field("When this was first found.", format="date-time")] = ""
 
 
 class Validity(APIStruct, frozen=True, gc=False, kw_only=True):

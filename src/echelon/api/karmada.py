@@ -88,18 +88,16 @@ class BindingSnapshot(APIStruct, frozen=True, gc=False, kw_only=True):
 class DecisionConditions(APIStruct, frozen=True, gc=False, kw_only=True):
     """When an application counts as failed."""
 
-    toleration_seconds: Annotated[
-        int, field("Seconds of bad health until it is moved.", default=300, minimum=0)
-    ] = 300
+    toleration_seconds: Annotated[int, field("Seconds of bad health until it is moved.", default=300, minimum=0)] = 300
 
 
 class ApplicationFailover(APIStruct, frozen=True, gc=False, kw_only=True):
     """What happens when the application itself fails."""
 
     decision_conditions: Annotated[DecisionConditions, field("When it counts as failed.")]
-    purge_mode: Annotated[
-        str, field("What becomes of what runs there.", default="Gracefully", enum=PURGE_MODES)
-    ] = "Gracefully"
+    purge_mode: Annotated[str, field("What becomes of what runs there.", default="Gracefully", enum=PURGE_MODES)] = (
+        "Gracefully"
+    )
     grace_period_seconds: Annotated[int | None, field("Longest wait for a replacement, in seconds.")] = None
     state_preservation: Annotated[JSONObject | None, field("State that is taken along.")] = None
 
@@ -148,7 +146,8 @@ class ResourceBindingSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     scheduler_name: Annotated[str, field("Scheduler that chooses the clusters.")] = ""
     failover: Annotated[Failover | None, field("What happens when something fails.")] = None
     conflict_resolution: Annotated[
-        str, field("Whether a resource that is there already is taken over.", default="Abort", enum=("Abort", "Overwrite"))
+        str,
+        field("Whether a resource that is there already is taken over.", default="Abort", enum=("Abort", "Overwrite")),
     ] = "Abort"
     reschedule_triggered_at: Annotated[str, field("When a new choice was asked for.", format="date-time")] = ""
     suspension: Annotated[Suspension | None, field("What is held back.")] = None
@@ -171,9 +170,7 @@ class AggregatedStatusItem(APIStruct, frozen=True, gc=False, kw_only=True):
 class ResourceBindingStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """How far a binding has come."""
 
-    scheduler_observed_generation: Annotated[
-        int, field("Generation that the scheduler has seen.", format="int64")
-    ] = 0
+    scheduler_observed_generation: Annotated[int, field("Generation that the scheduler has seen.", format="int64")] = 0
     scheduler_observing_affinity_name: Annotated[str, field("Affinity term in force.")] = ""
     last_scheduled_time: Annotated[str, field("When clusters were last chosen.", format="date-time")] = ""
     conditions: Annotated[list[Condition], field("Aspects of its state.", list_map_keys=("type",))] = []

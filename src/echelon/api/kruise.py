@@ -49,7 +49,8 @@ class CloneSetUpdateStrategy(APIStruct, frozen=True, gc=False, kw_only=True):
         IntOrString, field("Pods that keep the old revision, as a number or percentage.", default=0, int_or_string=True)
     ] = 0
     max_unavailable: Annotated[
-        IntOrString, field("Pods that may be unavailable, as a number or percentage.", default="20%", int_or_string=True)
+        IntOrString,
+        field("Pods that may be unavailable, as a number or percentage.", default="20%", int_or_string=True),
     ] = "20%"
     max_surge: Annotated[
         IntOrString, field("Pods above the wanted number, as a number or percentage.", default=0, int_or_string=True)
@@ -67,12 +68,12 @@ class CloneSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     selector: Annotated[LabelSelector, field("Pods that belong to it; never changes.")]
     template: Annotated[JSONObject, field("The pods to run.", preserve_unknown=True)]
     volume_claim_templates: Annotated[list[JSONObject], field("Claims made for each pod.", atomic=True)] = []
-    scale_strategy: Annotated[
-        CloneSetScaleStrategy, field("How pods come and go when the size changes.")
-    ] = CloneSetScaleStrategy()
-    update_strategy: Annotated[
-        CloneSetUpdateStrategy, field("How pods are replaced.", default={})
-    ] = CloneSetUpdateStrategy()
+    scale_strategy: Annotated[CloneSetScaleStrategy, field("How pods come and go when the size changes.")] = (
+        CloneSetScaleStrategy()
+    )
+    update_strategy: Annotated[CloneSetUpdateStrategy, field("How pods are replaced.", default={})] = (
+        CloneSetUpdateStrategy()
+    )
     revision_history_limit: Annotated[int, field("How many old revisions are kept.", default=10, minimum=0)] = 10
     min_ready_seconds: Annotated[int, field("Seconds of readiness before a pod is available.", minimum=0)] = 0
     lifecycle: Annotated[JSONObject | None, field("Hooks into the life of pods.")] = None

@@ -100,7 +100,7 @@ class NodeSystemInfo(APIStruct, frozen=True, gc=False, kw_only=True):
 class ContainerImage(APIStruct, frozen=True, gc=False, kw_only=True):
     """An image on a node."""
 
-    names: Annotated[list[str], field("Names of the image.", atomic=True)] = []
+    names: Annotated[list[str] | None, field("Names of the image.", atomic=True, nullable=True)] = []
     size_bytes: Annotated[int, field("Size in bytes.", format="int64")] = 0
 
 

@@ -4,11 +4,12 @@ from typing import Annotated
 
 import msgspec
 
-from echelon.api.base import APIStruct, IntOrString, JSONObject, field
+from echelon.api.base import APIStruct, IntOrString, field
 from echelon.api.containers import Container, EphemeralContainer, ResourceRequirements
 from echelon.api.meta import ObjectMeta
 from echelon.api.podscheduling import (
     Affinity,
+    EvictionResponder,
     PodOS,
     PodReadinessGate,
     PodResourceClaim,
@@ -117,9 +118,9 @@ class PodSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     hostname: Annotated[str, field("Host name of the pod.")] = ""
     subdomain: Annotated[str, field("Subdomain of the full host name.")] = ""
     affinity: Annotated[Affinity | None, field("Where the pod should run.")] = None
-    scheduler_name: Annotated[str, field("Scheduler that places the pod.", default="default-scheduler")] = (
-        "default-scheduler"
-    )
+    scheduler_name: Annotated[
+        str, field("Scheduler that places the pod.", default="default-scheduler", max_length=253)
+    ] = "default-scheduler"
     tolerations: Annotated[list[Toleration], field("Taints that do not keep it away.", atomic=True)] = []
     host_aliases: Annotated[
         list[HostAlias], field("Extra lines of the hosts file.", list_map_keys=("ip",), patch_merge_key="ip")
@@ -163,7 +164,7 @@ class PodSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     hostname_override: Annotated[str | None, field("Host name of the pod, whatever else says.")] = None
     scheduling_group: Annotated[PodSchedulingGroup | None, field("Group that is scheduled together.")] = None
     eviction_responders: Annotated[
-        list[JSONObject],
+        list[EvictionResponder],
         field("Who reacts to an eviction of the pod.", list_map_keys=("name",), patch_merge_key="name"),
     ] = []
 

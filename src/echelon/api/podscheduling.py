@@ -160,3 +160,12 @@ class PodOS(APIStruct, frozen=True, gc=False, kw_only=True):
     """The operating system that the pod is for."""
 
     name: Annotated[str, field("linux or windows.")]
+
+
+class EvictionResponder(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Reacts to an eviction of the pod."""
+
+    name: Annotated[str, field("Name of the responder.")]
+    priority: Annotated[int, field("The highest one is asked first.", minimum=0, maximum=100000)]
+
+    schema_extra: ClassVar[JSONObject] = {"x-kubernetes-map-type": "atomic"}

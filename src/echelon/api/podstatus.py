@@ -27,6 +27,31 @@ class PodCondition(APIStruct, frozen=True, gc=False, kw_only=True):
     message: Annotated[str, field("Why, as a sentence.")] = ""
 
 
+class ResourceHealth(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Health of a device."""
+
+    resource_id: Annotated[str, field("Id of the device.")] = msgspec.field(name="resourceID")
+    health: Annotated[str, field("Healthy, Unhealthy or Unknown.")] = ""
+    message: Annotated[str | None, field("Why.")] = None
+
+
+class ResourceStatus(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Health of the devices of a resource."""
+
+    name: Annotated[str, field("Name of the resource.")]
+    resources: Annotated[list[ResourceHealth], field("The devices.", list_map_keys=("resourceID",))] = []
+
+
+class VolumeMountStatus(APIStruct, frozen=True, gc=False, kw_only=True):
+    """A mount in force."""
+
+    name: Annotated[str, field("Volume of the pod.")]
+    mount_path: Annotated[str, field("Path in the container.")]
+    read_only: Annotated[bool, field("Whether the container may only read.")] = False
+    recursive_read_only: Annotated[str | None, field("Whether mounts below are read-only too.")] = None
+    volume_status: Annotated[JSONObject | None, field("What is known about the volume.")] = None
+
+
 class ContainerStateRunning(APIStruct, frozen=True, gc=False, kw_only=True):
     """The container runs."""
 
@@ -75,11 +100,11 @@ class ContainerStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     allocated_resources: Annotated[dict[str, IntOrString], field("Resources that the node set aside.")] = {}
     resources: Annotated[ResourceRequirements | None, field("Resources in force.")] = None
     volume_mounts: Annotated[
-        list[JSONObject], field("Mounts in force.", list_map_keys=("mountPath",), patch_merge_key="mountPath")
+        list[VolumeMountStatus], field("Mounts in force.", list_map_keys=("mountPath",), patch_merge_key="mountPath")
     ] = []
     user: Annotated[JSONObject | None, field("User that it runs as.")] = None
     allocated_resources_status: Annotated[
-        list[JSONObject], field("Health of devices.", list_map_keys=("name",), patch_merge_key="name")
+        list[ResourceStatus], field("Health of devices.", list_map_keys=("name",), patch_merge_key="name")
     ] = []
     stop_signal: Annotated[str | None, field("Signal that asks it to stop.")] = None
 

@@ -4,8 +4,8 @@ A Policy is two things: the one that people write, and its replica in each clust
 type and use different parts of the status. Upstream's validation lives in a webhook that fails open, so that a policy
 nobody can enforce is accepted whenever the webhook is away; here it is in the schema.
 
-Two checks stay with the controller, because a rule sees of the metadata only the name: that namespace and name
-together fit into a label, and that a name is short enough only where it is not a replica's.
+One check stays with the controller: namespace and name of a policy must fit into a label together, and a rule sees of
+the metadata only the name. The schema refuses what cannot fit in any namespace.
 """
 
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -36,7 +36,7 @@ class PolicyDependency(APIStruct, frozen=True, gc=False, kw_only=True):
         "x-kubernetes-validations": [
             Rule(
                 "(self.kind != 'ConfigurationPolicy' && self.kind != 'CertificatePolicy')"
-                " || !has(self.namespace) || self.namespace == ''",
+                " || !has(self.__namespace__) || self.__namespace__ == ''",
                 "a template's own object is always in the cluster's namespace: leave namespace out",
                 ".namespace",
             )
@@ -171,7 +171,7 @@ class ClusterCompliance(APIStruct, frozen=True, gc=False, kw_only=True):
 class ComplianceHistory(APIStruct, frozen=True, gc=False, kw_only=True):
     """A report of a template."""
 
-    last_timestamp: Annotated[str | None, field("When it was made.", format="date-time", nullable=True)] = None
+    last_timestamp: Annotated[str, field("When it was made.", format="date-time")] = ""
     message: Annotated[str, field("What it says; begins with the state.")] = ""
     event_name: Annotated[str, field("Name of the event that brought it.")] = ""
 

@@ -22,7 +22,9 @@ from echelon.api import (
     coordination,
     core,
     events,
+    grove,
     karmada,
+    kruise,
     placement,
     policy,
     policy_binding,
@@ -47,6 +49,8 @@ _MODULES = (
     policy_binding,
     configuration_policy,
     karmada,
+    grove,
+    kruise,
     # served by Kubernetes itself
     core,
     events,

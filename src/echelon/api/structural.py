@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from echelon.api.base import JSON, JSONObject
+from echelon.api.json_schema import read_schema
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 JUNCTIONS = ("allOf", "anyOf", "oneOf")
@@ -44,6 +46,10 @@ def check_structural(schema: JSONObject, path: str = "spec.validation.openAPIV3S
 
     Not checked: CEL rules are not compiled and their cost is not estimated.
     """
+    try:
+        schema = read_schema(schema)
+    except msgspec.ValidationError as error:
+        return [f"{path}: Invalid value: {error}"]
     found = sorted({*_node(schema, path, "at the root"), *_missing(schema, schema, path, path)})
     # A default can be judged only by a schema that makes sense.
     return found or sorted(set(_defaults(schema, path, root=True)))

@@ -245,7 +245,7 @@ class VolumeProjection(APIStruct, frozen=True, gc=False, kw_only=True):
 class ProjectedVolumeSource(APIStruct, frozen=True, gc=False, kw_only=True):
     """Several sources in one directory."""
 
-    sources: Annotated[list[VolumeProjection], field("What is put together.", atomic=True)] = []
+    sources: Annotated[list[VolumeProjection] | None, field("What is put together.", atomic=True, nullable=True)] = []
     default_mode: Annotated[int, field("Permission bits of the files.", default=420, minimum=0, maximum=511)] = 420
     default_user: Annotated[int | None, field("User that owns the files.", format="int64")] = None
 

@@ -9,12 +9,8 @@ import yaml
 from echelon.api import registry
 from echelon.api.base import JSONObject
 
-
-class _Dumper(yaml.SafeDumper):
-    """Writes every value where it is used: a manifest full of anchors is one that nobody can read or cut apart."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
+# The C library is several times faster, and not everywhere.
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @click.command()
@@ -32,7 +28,9 @@ def crds(names: tuple[str, ...], output: str) -> None:
         return
     for crd in chosen:
         click.echo("---")
-        click.echo(yaml.dump(crd, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True), nl=False)
+        # Parts that CRDs share would become anchors, which nobody can read or cut apart; a copy shares nothing.
+        apart = json.loads(json.dumps(crd))
+        click.echo(yaml.dump(apart, Dumper=_DUMPER, sort_keys=False, width=120, allow_unicode=True), nl=False)
 
 
 def _chosen(everything: list[JSONObject], names: tuple[str, ...]) -> list[JSONObject]:

@@ -23,15 +23,24 @@ CONTEXT = "echelon"
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory for state and keys.")
 @click.option("--memory", is_flag=True, help="Keep everything in memory; nothing survives the end.")
-@click.option("--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Port 0 takes a free one.")
+@click.option(
+    "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Port 0 takes a free one."
+)
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="Kubeconfig to write once ready.")
 @click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Also serve a logical cluster; repeatable.")
 @click.option("--server-name", "server_names", multiple=True, help="Further name or address for the certificate.")
-@click.option("--sync", type=click.Choice(["normal", "full"]), default="normal", show_default=True, help="full: survive power loss.")
+@click.option(
+    "--sync",
+    type=click.Choice(["normal", "full"]),
+    default="normal",
+    show_default=True,
+    help="full: survive power loss.",
+)
 @click.option("--audit", type=click.Choice(["none", "writes", "all"]), default="writes", show_default=True)
 @click.option("--no-anonymous", is_flag=True, help="Refuse requests without credentials.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more.")
 def hub(
+    *,
     data: Path | None,
     memory: bool,
     listen: str,
@@ -51,7 +60,9 @@ def hub(
     if (data is None) != memory:
         raise click.UsageError("give either --data DIR or --memory")
     host, port = parse_listen(listen)
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
     settings = Settings(
         data=data,
         host=host,

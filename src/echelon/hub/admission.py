@@ -54,6 +54,7 @@ def admit_body(resource: Resource, body: object, request: Request, *, defaults: 
             f"the object provided is unrecognized (must be of type {kind.kind}): expected an object"
         )
     _check_kind(resource, body)
+    obj: JSONObject
     obj, unknown = resource.structural.prune(body)
     _check_metadata_shape(resource, obj)
     findings = [f'duplicate field "{path}"' for path in request.duplicate_fields]
@@ -62,7 +63,9 @@ def admit_body(resource: Resource, body: object, request: Request, *, defaults: 
         raise _undecodable(resource, "strict decoding error: " + ", ".join(findings))
     if request.field_validation != "Ignore":
         request.warnings.extend(findings)
-    return resource.structural.default(obj) if defaults else obj
+    if defaults:
+        resource.structural.default(obj)
+    return obj
 
 
 def _check_kind(resource: Resource, body: JSONObject) -> None:
@@ -116,9 +119,7 @@ def check_namespace(target: Target, obj: JSONObject) -> None:
             raise errors.invalid(kind.kind, kind.group, meta.get("name", ""), [cause])
         return
     if given and given != target.namespace:
-        raise errors.BadRequest(
-            f"the namespace of the provided object does not match the namespace sent on the request"
-        )
+        raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     meta["namespace"] = target.namespace
 
 

@@ -25,7 +25,7 @@ _GO_ESCAPES = {
 }
 
 # Go switches to an exponent from here on.
-_EXPONENT_LOW, _EXPONENT_HIGH = -4, 21
+_EXPONENT_LOW, _EXPONENT_HIGH = -4, 6
 
 _canonical = msgspec.json.Encoder(order="sorted")
 
@@ -108,9 +108,7 @@ def not_supported(path: str, value: JSON, supported: Iterable[JSON]) -> Cause:
 
 def too_long(path: str, limit: int) -> Cause:
     """Say that a text is too long; the text itself is left out."""
-    return Cause(
-        path, f"Too long: may not be more than {limit} byte{'' if limit == 1 else 's'}", "FieldValueTooLong"
-    )
+    return Cause(path, f"Too long: may not be more than {limit} byte{'' if limit == 1 else 's'}", "FieldValueTooLong")
 
 
 def too_many(path: str, count: int, limit: int) -> Cause:

@@ -4,14 +4,14 @@ A rule belongs to a node and sees that node's value as `self`; on updates, `oldS
 be told. Most nodes have no rules, so only the paths that lead to one are walked, and a node's variables are converted
 once for all of its rules.
 
-Rules see strings where Kubernetes has timestamps and durations (fields with those formats): `timestamp(self.time)` works
-in both. Lists compare in order even if they are sets.
+Fields with a format of time are strings here, where Kubernetes has timestamps and durations: `timestamp(self.time)` is
+what works in both. Lists compare in order even if they are sets.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -28,9 +28,14 @@ MAX_EVALUATIONS: Final = 20_000
 MAX_RULES: Final = 1_000
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 
-_RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void "
-    "while".split()
+_BLOCKING = frozenset(f"FieldValue{kind}" for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
+_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+_RESERVED = re.compile(
+    "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while"
 )
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
@@ -93,10 +98,15 @@ class Rules:
             raise RuleError("", {}, f"a schema may have at most {MAX_RULES} rules, this one has {count}")
         return cls(_compile(schema, schema, ""))
 
-    def evaluate(self, obj: JSON, old: JSON = None) -> list[Cause]:
-        """Return which rules an object breaks, as an update of `old` if there is one."""
+    def evaluate(self, obj: JSON, old: JSON = None, *, after: Iterable[Cause] = ()) -> list[Cause]:
+        """Return which rules an object breaks, as an update of `old` if there is one.
+
+        `after` is what the schema found: rules may rely on types and sizes, so some findings keep them from being run.
+        """
         if self._root is None:
             return []
+        if any(cause.reason in _BLOCKING for cause in after):
+            return [causes.invalid("<nil>", None, _NOT_CHECKED)]
         walk = _Evaluation()
         before = MISSING if old is None else old
         walk.node(self._root, obj, before, "", ratchet=before)
@@ -118,7 +128,7 @@ def escape(name: str) -> str | None:
     """Return how a rule spells a property; None if it cannot."""
     if not _NAME.fullmatch(name):
         return None
-    if name in _RESERVED:
+    if _RESERVED.fullmatch(name):
         return f"__{name}__"
     return re.sub(r"__|[-./]", lambda found: _ESCAPES[found[0]], name)
 
@@ -201,7 +211,7 @@ def _below(field_path: str, schema: JSONObject) -> str:
         properties, more = node.get("properties") or {}, node.get("additionalProperties")
         named = bool(properties) or not isinstance(more, dict)
         spelled += f".{name}" if named else f"[{name}]"
-        node = properties.get(name) or {} if named else more
+        node = (properties.get(name) if named else more) or {}
     return spelled
 
 
@@ -281,7 +291,11 @@ class _Evaluation:
                 continue
             self._left -= 1
             if self._left < 0:
-                self._broken(node, path, "validation failed due to running out of cost budget, no further validation rules will be run")
+                self._broken(
+                    node,
+                    path,
+                    "validation failed due to running out of cost budget, no further validation rules will be run",
+                )
                 return
             try:
                 if rule.old not in bound:
@@ -334,7 +348,9 @@ def _evaluation_failure(error: str, rule: _Rule) -> str:
         why = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'{error}': {why}: {rule.title}"
     if error.startswith("operation cancelled"):
-        return f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
+        return (
+            f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
+        )
     return f"{error} evaluating rule: {rule.title}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -47,9 +48,7 @@ def parse_quantity(text: str) -> Decimal:
     """Return the exact value of a quantity like 1.5Gi."""
     found = _QUANTITY.fullmatch(text)
     if found is None:
-        raise ValueError(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        )
+        raise ValueError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
     try:
         if found[2]:
             return Decimal(found[1] + found[2])
@@ -107,7 +106,7 @@ def _compare(one: Value, other: Value) -> int:
         left, right = _precedence(one["semver"]), _precedence(other["semver"])
     else:
         left, right = _number(one), _number(other)
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def _version_part(index: int) -> Callable[[Value], int]:
@@ -210,7 +209,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(one <= other for one, other in zip(items, items[1:], strict=False))
+    return all(one <= other for one, other in pairwise(items))
 
 
 def _extreme(pick: Callable[[list[Any]], Any], name: str) -> Callable[[list[Any]], Any]:
@@ -267,7 +266,9 @@ FUNCTIONS: list[Function] = [
     *_methods("getHost", ["value"], "string", _url_part(_host)),
     *_methods("getHostname", ["value"], "string", _url_part(_hostname)),
     *_methods("getPort", ["value"], "string", _url_part(lambda parts: str(parts.port or ""))),
-    *_methods("getEscapedPath", ["value"], "string", _url_part(lambda parts: quote(parts.path, safe="/%:@!$&'()*+,;=~"))),
+    *_methods(
+        "getEscapedPath", ["value"], "string", _url_part(lambda parts: quote(parts.path, safe="/%:@!$&'()*+,;=~"))
+    ),
     *_methods("getQuery", ["value"], "dyn", _url_part(lambda parts: parse_qs(parts.query, keep_blank_values=True))),
     *_functions("ip", ["string"], "value", _ip),
     *_functions("isIP", ["string"], "bool", _is(_ip)),
@@ -295,8 +296,6 @@ FUNCTIONS: list[Function] = [
     *_methods("indexOf", ["list", "dyn"], "int", _index_of),
     *_methods("lastIndexOf", ["list", "dyn"], "int", _last_index_of),
     *_functions("sets.contains", ["list", "list"], "bool", _contains_all),
-    *_functions(
-        "sets.equivalent", ["list", "list"], "bool", lambda a, b: _contains_all(a, b) and _contains_all(b, a)
-    ),
+    *_functions("sets.equivalent", ["list", "list"], "bool", lambda a, b: _contains_all(a, b) and _contains_all(b, a)),
     *_functions("sets.intersects", ["list", "list"], "bool", lambda a, b: any(each in b for each in a)),
 ]

@@ -12,7 +12,8 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.hub import deletion, patch as patching, reading, writing
+from echelon.hub import deletion, reading, writing
+from echelon.hub import patch as patching
 from echelon.hub.admission import Request, Target
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster

@@ -37,8 +37,8 @@ def encode(obj: JSON) -> bytes:
     return _encoder.encode(obj)
 
 
-def decode_body(data: bytes, content_type: str = "application/json") -> JSONObject | list[JSON]:
-    """Decode the body of a request: an object, or the list of a JSON patch."""
+def decode_body(data: bytes, content_type: str = "application/json", kind: str = "") -> JSONObject | list[JSON]:
+    """Decode the body of a request: an object, or the list of a JSON patch. Errors name the `kind` that was wanted."""
     media = content_type.partition(";")[0].strip().lower()
     if media not in _JSON_TYPES and media not in _YAML_TYPES:
         raise UnsupportedMediaType(
@@ -47,64 +47,99 @@ def decode_body(data: bytes, content_type: str = "application/json") -> JSONObje
         )
     if len(data) > MAX_BODY_BYTES:
         raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
-    value = _decode_yaml(data) if media in _YAML_TYPES else _decode_json(data)
-    if isinstance(value, dict) or (isinstance(value, list) and media == "application/json-patch+json"):
-        return value
-    kind = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(type(value), "null")
+    try:
+        value = _decode_yaml(data) if media in _YAML_TYPES else _decode_json(data)
+        if not isinstance(value, dict) and not (isinstance(value, list) and media == "application/json-patch+json"):
+            raise _not_an_object(value)
+    except _Unreadable as error:
+        if not kind:
+            raise BadRequest(str(error)) from None
+        shown = _summary(data)
+        raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from None
+    return value
+
+
+def _not_an_object(value: JSON) -> "_Unreadable":
     if value is None:
-        raise _unreadable("Object 'Kind' is missing in 'null'")
-    raise _unreadable(
-        f"json parse error: json: cannot unmarshal {kind} into Go value of type struct "
+        return _Unreadable("Object 'Kind' is missing in 'null'")
+    kind = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    return _bad_json(
+        f"json: cannot unmarshal {kind} into Go value of type struct "
         '{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
     )
+
+
+def _summary(data: bytes, limit: int = 30) -> str:
+    more = " ..." if len(data) > limit else ""
+    if data.startswith(b"{"):
+        return data[:limit].decode("utf-8", "replace") + more
+    return data[:limit].hex() + more if data else "<empty>"
 
 
 def check_object_size(size: int) -> None:
     """Refuse an object that etcd would not have stored."""
     if size > MAX_OBJECT_BYTES:
-        raise ApiError("etcdserver: request is too large", code=500, reason="Unknown")
+        raise ApiError("etcdserver: request is too large")
 
 
 def duplicates(data: bytes, content_type: str = "application/json") -> list[str]:
-    """Return the paths of the keys that a valid body repeats in one object."""
+    """Return the paths of the keys that a body repeats in one object; the body has been decoded before."""
     media = content_type.partition(";")[0].strip().lower()
-    if media in _YAML_TYPES:
-        document = _read_yaml(data)
-        return document.duplicates if document is not None else []
-    found: list[str] = []
-    _repeated_pairs(json.loads(data, object_pairs_hook=_Pairs), "", found)
-    return list(dict.fromkeys(found))
+    if media not in _YAML_TYPES or _looks_like_json(data):
+        try:
+            found: list[str] = []
+            _repeated_pairs(json.loads(data, object_pairs_hook=_Pairs), "", found)
+            return list(dict.fromkeys(found))
+        except ValueError:
+            if media not in _YAML_TYPES:
+                raise
+    document = _read_yaml(data)
+    return document.duplicates if document is not None else []
 
 
-def _unreadable(why: str) -> BadRequest:
-    return BadRequest(f"couldn't get version/kind; {why}" if why.startswith("json") else why)
+class _Unreadable(ValueError):
+    """The body is not a document; says why."""
+
+
+def _bad_json(why: str) -> _Unreadable:
+    return _Unreadable(f"couldn't get version/kind; json parse error: {why}")
 
 
 def _decode_json(data: bytes) -> JSON:
     if not data.strip():
-        raise _unreadable("json parse error: unexpected end of JSON input")
+        raise _bad_json("unexpected end of JSON input")
     _check_depth(data)
     try:
         value = _decoder.decode(data)
     except UnicodeDecodeError:
-        raise _unreadable("json parse error: invalid UTF-8 in string") from None
+        raise _bad_json("invalid UTF-8 in string") from None
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise _unreadable(f"json parse error: {_json_mistake(error, data)}") from None
+        raise _bad_json(_json_mistake(error, data)) from None
     return _narrowed(value) if _BIG_DIGITS.search(data) else value
 
 
 def _decode_yaml(data: bytes) -> JSON:
+    if _looks_like_json(data):
+        # Many clients send JSON here: it is read faster as what it is, and YAML knows no surrogate pairs.
+        try:
+            return _decode_json(data)
+        except _Unreadable:
+            pass
     document = _read_yaml(data)
     if document is None:
-        raise _unreadable("json parse error: unexpected end of JSON input")
+        raise _Unreadable("Object 'Kind' is missing in ''")
     return document.value
+
+
+def _looks_like_json(data: bytes) -> bool:
+    return data[:64].lstrip().startswith(b"{")
 
 
 def _read_yaml(data: bytes) -> yaml_body.Document | None:
     try:
         return yaml_body.read(data)
     except YamlError as error:
-        raise _unreadable(f"json parse error: error converting YAML to JSON: {error}") from None
+        raise _Unreadable(str(error)) from None
 
 
 def _json_mistake(error: Exception, data: bytes) -> str:
@@ -116,7 +151,8 @@ def _json_mistake(error: Exception, data: bytes) -> str:
         char = data[at : at + 1].decode("utf-8", "replace")
         if "trailing characters" in text:
             return f"invalid character '{data[at - 1 : at].decode('utf-8', 'replace')}' after top-level value"
-        return f"invalid character '{char}' looking for beginning of value"
+        what = "object key string" if "object" in text else "value"
+        return f"invalid character '{char}' looking for beginning of {what}"
     return text
 
 
@@ -130,13 +166,9 @@ def _check_depth(data: bytes) -> None:
         if run[0] in b"[{":
             depth += len(run)
             if depth > MAX_DEPTH:
-                raise _too_deep()
+                raise _bad_json(f"invalid character '{chr(run[0])}' exceeded max depth")
         elif run[0] in b"]}":
             depth -= len(run)
-
-
-def _too_deep() -> BadRequest:
-    return _unreadable(f"json parse error: exceeded max depth: values may be nested {MAX_DEPTH} levels deep")
 
 
 def _narrowed(value: JSON) -> JSON:
@@ -149,7 +181,7 @@ def _narrowed(value: JSON) -> JSON:
         try:
             return float(value)
         except OverflowError:
-            raise _unreadable("json parse error: a number is out of range") from None
+            raise _bad_json("a number is out of range") from None
     return value
 
 

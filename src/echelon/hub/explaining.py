@@ -163,7 +163,7 @@ def _check_alternatives(schema: JSONObject, value: JSON, path: str, old: JSON, f
 def _branches(
     schemas: list[JSONObject], value: JSON, path: str, old: JSON, *, stop: bool = False
 ) -> tuple[int, list[_Findings], _Findings | None, _Findings | None]:
-    """Check alternatives; return how many hold, all findings, those of the first that holds and of the best that fails."""
+    """Return how many alternatives hold, and the findings: all, of the first that holds, of the best that fails."""
     results: list[_Findings] = []
     for schema in schemas:
         found = _Findings()
@@ -207,9 +207,7 @@ def _check_format(schema: JSONObject, value: str, path: str, found: _Findings) -
 
 @lru_cache(maxsize=1024)
 def _pattern(pattern: str) -> jsonschema_rs.Draft7Validator:
-    return jsonschema_rs.Draft7Validator(
-        {"pattern": translated(pattern)}, pattern_options=jsonschema_rs.RegexOptions()
-    )
+    return jsonschema_rs.Draft7Validator({"pattern": translated(pattern)}, pattern_options=jsonschema_rs.RegexOptions())
 
 
 def _wrong(path: str, value: JSON, rule: str, found: _Findings) -> None:
@@ -221,7 +219,7 @@ def _check_number(schema: JSONObject, value: float, path: str, found: _Findings)
     kind, form = schema.get("type") or "", kept_format(schema)
     if kind == "integer":
         limit = _RANGES.get(form, 2**63)
-        within = -limit <= value < limit
+        within = -limit <= value < limit and value == int(value)
     else:
         within = form != "float" or abs(value) <= _LARGEST_FLOAT
     if not within:

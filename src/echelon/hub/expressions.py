@@ -1,7 +1,7 @@
 """CEL, behind a small interface: compile a text once, evaluate it with values.
 
-The runtime is an optional dependency and the only module that knows it is this one. Evaluation is bounded: by the length
-of the text, by the runtime's own limits on nesting and iterations.
+The runtime is an optional dependency, and no other module knows it. Evaluation is bounded: by the length of the text,
+and by the runtime's own limits on nesting and iterations.
 """
 
 import re
@@ -54,7 +54,7 @@ class Program:
         self._env = env
         self.returns: str = self._expression.return_type().name()
 
-    def evaluate(self, **values: JSON) -> JSON:
+    def evaluate(self, /, **values: JSON) -> JSON:
         """Return the value; raise EvaluationError if there is none."""
         return self.run(self.bind(values))
 

@@ -28,8 +28,11 @@ _UNIT = re.compile(
     "ns|nano.*|us|µs|micro.*|ms|milli.*|s|sec.*|m|min.*|h|hr|hour.*|d|day.*|w|wk|week.*", re.IGNORECASE | re.DOTALL
 )
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
-_MAC = re.compile(r"^([0-9A-Fa-f]{2}([:-])([0-9A-Fa-f]{2}\2){4,6}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2,3}[0-9A-Fa-f]{4})$")
-_HOST_PART = re.compile(r"^[^\W_]([^\W_]|-)*$")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_MAC = re.compile(
+    r"^([0-9A-Fa-f]{2}([:-])([0-9A-Fa-f]{2}\2){4,6}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2,3}[0-9A-Fa-f]{4})$"
+)
+_HOSTNAME = re.compile(r"[^\W_](-?[^\W_]{0,62})?|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
 
 
 def _matches(pattern: str, flags: int = 0) -> Callable[[str], bool]:
@@ -68,11 +71,12 @@ def is_duration(text: str) -> bool:
 
 def is_uri(text: str) -> bool:
     """Tell whether a request could be made to it: an absolute address or path."""
-    if not text or any(char <= " " or char == "\x7f" for char in text):
+    if not text or any(char < " " or char == "\x7f" for char in text) or _BAD_ESCAPE.search(text.partition("?")[0]):
         return False
-    if re.search(r"%(?![0-9A-Fa-f]{2})", text.partition("?")[0]):
-        return False
-    return text.startswith("/") or _SCHEME.match(text) is not None
+    if text.startswith("/"):
+        return True
+    scheme = _SCHEME.match(text)
+    return scheme is not None and " " not in text[scheme.end() :].removeprefix("//").partition("/")[0]
 
 
 def is_ip(text: str, version: int) -> bool:
@@ -94,12 +98,8 @@ def is_cidr(text: str) -> bool:
 
 def is_hostname(text: str) -> bool:
     """Tell whether it is a name of a host; its last part, if there are several, has only letters."""
-    parts = text.split(".")
-    if len(text.encode()) > 255 or any(len(part.encode()) > 63 or not _HOST_PART.match(part) for part in parts):
-        return False
-    return not any(part.endswith("-") for part in parts) and (
-        len(parts) == 1 or (len(parts[-1]) > 1 and parts[-1].isalpha())
-    )
+    sizes = [len(part.encode()) for part in text.split(".")]
+    return _HOSTNAME.fullmatch(text) is not None and len(text.encode()) <= 255 and max(sizes) <= 63
 
 
 def _is_base64(text: str) -> bool:
@@ -140,7 +140,7 @@ CHECKED: dict[str, Callable[[str], bool]] = {
     "uri": is_uri,
     "email": _matches(r"^(.*<[^<>@\s]+@[^<>@\s]+>|[^<>@\s,]+@[^<>@\s,]+)$"),
     "hostname": is_hostname,
-    "ipv4": lambda text: is_ip(text, 4),
+    "ipv4": lambda text: "." in text and (is_ip(text, 4) or is_ip(text, 6)),
     "ipv6": lambda text: is_ip(text, 6),
     "cidr": is_cidr,
     "mac": lambda text: _MAC.match(text) is not None,

@@ -1,7 +1,7 @@
 """The HTTP surface: who asks, may they, what do they ask, and the answer in the form that they take.
 
 One handler serves every address of every logical cluster. aiohttp's router is not used: addresses are decided by the
-catalogue, which changes at run time, and the same facts that are read off an address are those that it is authorised by.
+catalogue, which changes at run time, and the facts that are read off an address are those that it is authorised by.
 """
 
 import asyncio
@@ -83,13 +83,13 @@ class Gate:
             raise  # the client went away; a write that was under way completes without it
         except ConnectionError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever a request meets, the server goes on
             _log.exception("%s %s failed", http.method, http.path)
             response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
         finally:
             if self._audit is not None:
                 code = response.status if response is not None else 499
-                self._audit.record(_entry(http, info, asker, user, decision, code, received))
+                self._audit.record(_entry(http, info, asker, user, decision, code=code, received=received))
         return response
 
     @staticmethod
@@ -136,6 +136,7 @@ def _entry(
     asker: User,
     user: User,
     decision: Decision,
+    *,
     code: int,
     received: float,
 ) -> audit.Entry:

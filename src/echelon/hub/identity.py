@@ -64,14 +64,14 @@ class StaticTokens:
 
     def __init__(self, users: Mapping[str, User]) -> None:
         self._secret = secrets.token_bytes(32)
-        self._users = {self._digest(token): user for token, user in users.items()}
+        self._users = {self._digest(token): _authenticated(user) for token, user in users.items()}
 
     def user(self, token: str) -> User | None:
         """Return whose token it is."""
         return self._users.get(self._digest(token))
 
     def _digest(self, token: str) -> bytes:
-        return hmac.digest(self._secret, token.encode("utf-8", "surrogatepass"), hashlib.sha256)
+        return hmac.digest(self._secret, token.encode("utf-8", "surrogatepass"), "sha256")
 
 
 def read_token_file(path: Path) -> dict[str, User]:
@@ -167,7 +167,7 @@ class Authenticator:
             meant = tuple(audience for audience in audiences if audience in self.audiences)
             if audiences and not meant:
                 _refuse()
-            return _authenticated(static), meant or self.audiences
+            return static, meant or self.audiences
         if self._accounts is None or self._lookup is None:
             _refuse()
         return self._account_user(self._accounts, self._lookup, token, audiences)

@@ -360,16 +360,12 @@ def _open(path: Path, *, full_sync: bool) -> sqlite3.Connection:
         pass
     except OSError as error:
         raise LogUnreachable(f"{path} cannot be opened: {error.strerror}") from error
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
     try:
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        new = _is_new(db, path)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
-        db.execute("PRAGMA journal_size_limit = 67108864")
-        with _transaction(db):  # also takes the lock, for as long as the connection lives
-            for statement in _SCHEMA if new else ():
-                db.execute(statement)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    except sqlite3.Error as error:
+        raise _explain(path, error) from error
+    try:
+        _prepare(db, path, full_sync=full_sync)
     except sqlite3.Error as error:
         db.close()
         raise _explain(path, error) from error
@@ -377,6 +373,17 @@ def _open(path: Path, *, full_sync: bool) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path, *, full_sync: bool) -> None:
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    new = _is_new(db, path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
+    db.execute("PRAGMA journal_size_limit = 67108864")
+    with _transaction(db):  # also takes the lock, for as long as the connection lives
+        for statement in _SCHEMA if new else ():
+            db.execute(statement)
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:

@@ -11,12 +11,14 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import jsonschema_rs
+import msgspec
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.labels import label_value_errors, qualified_name_errors, subdomain_errors
 from echelon.hub import causes
 from echelon.hub.explaining import explain
-from echelon.kube.errors import Cause
+from echelon.hub.formats import is_date_time
+from echelon.kube.errors import BadRequest, Cause
 
 NameStyle = Literal["subdomain", "label", "dns1035", "path-segment"]
 
@@ -39,13 +41,16 @@ _is_label = re.compile(_LABEL).fullmatch
 _is_label_1035 = re.compile(_LABEL_1035).fullmatch
 
 _STRING = {"type": "string"}
+_TIME = {"type": "string", "format": "date-time"}
+_INTEGER = {"type": "integer"}
+_BOOLEAN = {"type": "boolean"}
 _STRINGS = {"type": "object", "additionalProperties": _STRING}
 _SHAPE: JSONObject = {
     "type": "object",
     "properties": {
         **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink"), _STRING),
-        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), {"type": "string", "format": "date-time"}),
-        **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), {"type": "integer"}),
+        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
+        **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), _INTEGER),
         **dict.fromkeys(("labels", "annotations"), _STRINGS),
         "finalizers": {"type": "array", "items": _STRING},
         "ownerReferences": {
@@ -54,7 +59,7 @@ _SHAPE: JSONObject = {
                 "type": "object",
                 "properties": {
                     **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _STRING),
-                    **dict.fromkeys(("controller", "blockOwnerDeletion"), {"type": "boolean"}),
+                    **dict.fromkeys(("controller", "blockOwnerDeletion"), _BOOLEAN),
                 },
             },
         },
@@ -64,14 +69,53 @@ _SHAPE: JSONObject = {
                 "type": "object",
                 "properties": {
                     **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _STRING),
-                    "time": {"type": "string", "format": "date-time"},
+                    "time": _TIME,
                     "fieldsV1": {"type": "object"},
                 },
             },
         },
     },
 }
-_has_shape = jsonschema_rs.Draft7Validator(_SHAPE, validate_formats=True).is_valid
+_has_shape = jsonschema_rs.Draft7Validator(_SHAPE, formats={"date-time": is_date_time}, validate_formats=True).is_valid
+
+
+_WIRE_KINDS = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+_GO_TYPES = {
+    "string": "string",
+    "integer": "int64",
+    "boolean": "bool",
+    "array": "[]string",
+    "object": "map[string]string",
+}
+
+
+def check_shape(obj: JSONObject) -> None:
+    """Refuse metadata that does not even decode; everything else here relies on its types."""
+    metadata = obj.get("metadata")
+    if metadata is None or _has_shape(metadata):
+        return
+    kind, version = obj.get("kind"), str(obj.get("apiVersion")).rpartition("/")[2]
+    raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {_misfit(_SHAPE, metadata, "")}')
+
+
+def _misfit(schema: JSONObject, value: JSON, path: str) -> str:
+    """Describe the first value that has the wrong type."""
+    if isinstance(value, dict) and schema["type"] == "object":
+        for name, each in value.items():
+            part = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+            at = path if "additionalProperties" in schema else f"{path}.{name}"
+            if part and (found := _misfit(part, each, at)):
+                return found
+        return ""
+    if isinstance(value, list) and schema["type"] == "array":
+        return next((found for each in value if (found := _misfit(schema["items"], each, path))), "")
+    if isinstance(value, str) and schema.get("format") == "date-time":
+        text = causes.quoted(value)
+        return "" if is_date_time(value) else f'parsing time {text} as "2006-01-02T15:04:05Z07:00": cannot parse it'
+    if jsonschema_rs.is_valid({"type": schema["type"]}, value):
+        return ""
+    wire = _WIRE_KINDS.get(type(value), "null")
+    return f"json: cannot unmarshal {wire} into Go struct field ObjectMeta{path} of type {_GO_TYPES[schema['type']]}"
 
 
 def name_errors(name: str, style: NameStyle = "subdomain", *, prefix: bool = False) -> list[str]:
@@ -83,7 +127,8 @@ def name_errors(name: str, style: NameStyle = "subdomain", *, prefix: bool = Fal
     if prefix and len(name) > 1 and name.endswith("-"):
         name = name[:-2] + "a"
     if style == "subdomain":
-        return subdomain_errors(name)
+        # Of an object's name Kubernetes counts "characters", of a label's prefix "bytes"; both mean bytes.
+        return [error.replace("bytes", "characters") for error in subdomain_errors(name)]
     errors = ["must be no more than 63 characters"] if len(name.encode()) > 63 else []
     if style == "dns1035":
         return errors if _is_label_1035(name) else [*errors, _LABEL_1035_RULE]
@@ -118,9 +163,7 @@ def validate_metadata(
             found.append(causes.invalid(f"{path}.name", name, f"must be {resource_name}"))
     found += _namespace_errors(metadata.get("namespace") or "", namespaced, path)
     if (metadata.get("generation") or 0) < 0:
-        found.append(
-            causes.invalid(f"{path}.generation", metadata["generation"], "must be greater than or equal to 0")
-        )
+        found.append(causes.invalid(f"{path}.generation", metadata["generation"], "must be greater than or equal to 0"))
     found += _common_errors(metadata, path)
     found += _finalizer_errors(metadata.get("finalizers") or [], f"{path}.finalizers")
     return found
@@ -245,7 +288,7 @@ def _owner_errors(owners: list[JSONObject], path: str) -> Iterator[Cause]:
             if not owner.get(name):
                 yield causes.invalid(f"{path}.{name}", "", "must not be empty")
         if (version, kind) == ("v1", "Event"):
-            yield causes.invalid(path, _owner(owner), "/v1, Kind=Event is disallowed from being an owner")
+            yield Cause(path, f"Invalid value: {_owner(owner)}: /v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             named = f"{kind}/{owner.get('name') or ''}"
             if controller:
@@ -253,13 +296,15 @@ def _owner_errors(owners: list[JSONObject], path: str) -> Iterator[Cause]:
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {named}'
                 )
-                yield causes.invalid(path, [_owner(each) for each in owners], why)
+                yield Cause(path, f"Invalid value: [{','.join(map(_owner, owners))}]: {why}")
             else:
                 controller = named
 
 
-def _owner(owner: JSONObject) -> JSONObject:
-    return {**dict.fromkeys(("apiVersion", "kind", "name", "uid"), ""), **owner}
+def _owner(owner: JSONObject) -> str:
+    ordered = {name: owner.get(name) or "" for name in ("apiVersion", "kind", "name", "uid")}
+    flags = {name: owner[name] for name in ("controller", "blockOwnerDeletion") if owner.get(name) is not None}
+    return msgspec.json.encode({**ordered, **flags}).decode()
 
 
 def _finalizer_errors(finalizers: list[str], path: str) -> Iterator[Cause]:

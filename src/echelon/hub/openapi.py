@@ -54,7 +54,7 @@ def digest(catalogue: Catalogue, group: str, version: str) -> str:
     served = _served(catalogue, group, version)
     # Compiled resources are shared by the clusters that serve them, so they are known by identity. The cache holds on
     # to them: an id that is in use cannot come to mean another resource.
-    key = (group, version)
+    key = tuple(id(resource) for resource in served)
     if key not in _digests:
         content = msgspec.json.encode(document(catalogue, group, version))
         _digests[key] = served, hashlib.sha512(content).hexdigest().upper()

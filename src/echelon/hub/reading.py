@@ -4,7 +4,7 @@ They see committed state only, and hand out entries and changes; how these are s
 """
 
 import base64
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -119,7 +119,7 @@ async def reach(cluster: LogicalCluster, revision: int) -> None:
 
 async def watch(
     cluster: LogicalCluster, resource: Resource, query: Query, idle_seconds: float
-) -> AsyncIterator[Sequence[Change] | int]:
+) -> AsyncGenerator[Sequence[Change] | int, None]:
     """Yield batches of changes, and after `idle_seconds` of silence the revision that has been reached.
 
     A change is seen through the selectors: an object that begins to match is added, one that ceases to match is

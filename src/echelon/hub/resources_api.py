@@ -1,27 +1,25 @@
 """The addresses of resources: verbs over HTTP."""
 
 import asyncio
-import random
 from collections.abc import Callable
 
 from aiohttp import web
 
+from echelon.api.autoscaling import Scale
 from echelon.api.base import JSON, JSONObject
+from echelon.api.schema import schema_of
 from echelon.hub import codec, deletion, patch, reading, rendering, reviews, subresources, writing
 from echelon.hub.admission import Request, Target
 from echelon.hub.catalogue import Resource
-from echelon.hub.cluster import LogicalCluster
 from echelon.hub.http import Call, decode, document, read_body
+from echelon.hub.options import delete_options, format_of, query_of, time_limit, write_request
 from echelon.hub.request import truth
-from echelon.hub.strategic import strategic_merge
 from echelon.hub.store import WatchClosed
+from echelon.hub.strategic import strategic_merge
 from echelon.kube import errors
-from echelon.kube.client import DeleteOptions, Preconditions
 
 # How often a quiet watch hears how far it is.
 BOOKMARK_SECONDS = 60.0
-# A watch without a time limit ends after this, or up to twice as long, so that clients spread over servers.
-_WATCH_SECONDS = 1800.0
 
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -55,7 +53,7 @@ async def serve(call: Call) -> web.StreamResponse:
 
 
 async def _get(call: Call, target: Target) -> web.StreamResponse:
-    cluster, form = call.served.cluster, _format(call)
+    cluster, form = call.served.cluster, format_of(call)
     revision = reading.parse_revision(call.http.query.get("resourceVersion", ""))
     if revision:
         await reading.reach(cluster, revision)
@@ -64,13 +62,13 @@ async def _get(call: Call, target: Target) -> web.StreamResponse:
 
 
 async def _list(call: Call, target: Target) -> web.StreamResponse:
-    cluster, form = call.served.cluster, _format(call)
-    found = await reading.list_(cluster, target.resource, _query(call, target))
+    cluster, form = call.served.cluster, format_of(call)
+    found = await reading.list_(cluster, target.resource, query_of(call, target))
     return _answer(rendering.many(target.resource, found, form, cluster.clock()), form)
 
 
 async def _watch(call: Call, target: Target) -> web.StreamResponse:
-    cluster, query, form = call.served.cluster, _query(call, target), _format(call)
+    cluster, query, form = call.served.cluster, query_of(call, target), format_of(call)
     if query.initial_events and query.resource_version_match != "NotOlderThan":
         raise errors.BadRequest("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
     reading.matcher(target.resource, query)  # a bad selector is an answer, not an event
@@ -81,7 +79,7 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
     changes = reading.watch(cluster, target.resource, query, BOOKMARK_SECONDS)
     reached, synced = 0, not query.initial_events
     try:
-        async with asyncio.timeout(_time_limit(call)):
+        async with asyncio.timeout(time_limit(call)):
             async for step in changes:
                 if isinstance(step, int):
                     reached = step
@@ -106,15 +104,17 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
 
 async def _create(call: Call, target: Target) -> web.StreamResponse:
     data = await read_body(call.http)
-    request = _request(call, data)
-    written = await writing.create(call.served.cluster, target, decode(call.http, data), request)
+    body = decode(call.http, data)
+    request = write_request(call, data)
+    written = await writing.create(call.served.cluster, target, body, request)
     return _written(call, target, written, request)
 
 
 async def _update(call: Call, target: Target) -> web.StreamResponse:
     data = await read_body(call.http)
-    request = _request(call, data)
-    written = await writing.update(call.served.cluster, target, decode(call.http, data), request)
+    body = decode(call.http, data)
+    request = write_request(call, data)
+    written = await writing.update(call.served.cluster, target, body, request)
     return _written(call, target, written, request)
 
 
@@ -122,35 +122,29 @@ async def _patch(call: Call, target: Target) -> web.StreamResponse:
     data, kind = await read_body(call.http), call.http.content_type
     cluster, resource = call.served.cluster, target.resource
     if kind == _APPLY_PATCH:
-        request = _request(call, data, content_type=codec_type(kind), apply=True)
-        config = codec.decode_body(data, codec_type(kind))
-        if not isinstance(config, dict):
-            raise errors.BadRequest("error decoding YAML: expected an object")
+        config = decode(call.http, data)
+        request = write_request(call, data, apply=True)
         force = truth(call.http.query.get("force"))
         written = await writing.server_side_apply(cluster, target, config, request, force=force)
     else:
         if truth(call.http.query.get("force")):
             cause = errors.Cause("force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden")
             raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-        request = _request(call, data)
-        written = await writing.patch(cluster, target, _change(resource, kind, data), request)
+        change = _change(data, kind, resource.schema if resource.kind.builtin else None)
+        request = write_request(call, data)
+        written = await writing.patch(cluster, target, change, request)
     return _written(call, target, written, request)
 
 
-def codec_type(kind: str) -> str:
-    """Return the encoding of a patch: apply comes as YAML, of which JSON is a part."""
-    return rendering.YAML_TYPE if kind == _APPLY_PATCH else rendering.JSON_TYPE
-
-
-def _change(resource: Resource, kind: str, data: bytes) -> Callable[[JSONObject], JSONObject]:
-    """Read a patch and return what it does to an object."""
-    served = _PATCHES if resource.kind.builtin else [name for name in _PATCHES if name != _STRATEGIC_PATCH]
+def _change(data: bytes, kind: str, schema: JSONObject | None) -> Callable[[JSONObject], JSONObject]:
+    """Read a patch and return what it does to an object. Without a schema there is no strategic merge."""
+    served = _PATCHES if schema is not None else [name for name in _PATCHES if name != _STRATEGIC_PATCH]
     if kind not in served:
         listed = ", ".join(served)
         raise errors.UnsupportedMediaType(
             f"the body of the request was in an unknown format - accepted media types include: {listed}"
         )
-    body = codec.decode_body(data, rendering.JSON_TYPE)
+    body = codec.decode_body(data, kind)
 
     def change(obj: JSONObject) -> JSONObject:
         if kind == _JSON_PATCH:
@@ -158,7 +152,7 @@ def _change(resource: Resource, kind: str, data: bytes) -> Callable[[JSONObject]
         elif kind == _MERGE_PATCH:
             result = patch.merge_patch(obj, body)
         else:
-            result = strategic_merge(obj, body, resource.schema)
+            result = strategic_merge(obj, body, schema or {})
         if not isinstance(result, dict):
             raise patch.rejected()
         return result
@@ -167,11 +161,11 @@ def _change(resource: Resource, kind: str, data: bytes) -> Callable[[JSONObject]
 
 
 async def _delete(call: Call, target: Target) -> web.StreamResponse:
-    options = _delete_options(call, await read_body(call.http))
-    request = _request(call, b"", dry_run=options.dry_run)
+    options = delete_options(call, await read_body(call.http))
+    request = write_request(call, b"", dry_run=options.dry_run)
     deleted = await deletion.delete(call.served.cluster, target, options, request)
     if not deleted.gone:
-        return _answer(rendering.encoded(deleted.object, _format(call)), _format(call))
+        return _answer(rendering.encoded(deleted.object, format_of(call)), format_of(call))
     kind = target.resource.kind
     details = {"name": target.name, "group": kind.group, "kind": kind.plural, "uid": deleted.object["metadata"]["uid"]}
     status = subresources.success()
@@ -180,10 +174,10 @@ async def _delete(call: Call, target: Target) -> web.StreamResponse:
 
 
 async def _delete_collection(call: Call, target: Target) -> web.StreamResponse:
-    options = _delete_options(call, await read_body(call.http))
-    request = _request(call, b"", dry_run=options.dry_run)
+    options = delete_options(call, await read_body(call.http))
+    request = write_request(call, b"", dry_run=options.dry_run)
     cluster = call.served.cluster
-    deleted = await deletion.delete_collection(cluster, target, _query(call, target), options, request)
+    deleted = await deletion.delete_collection(cluster, target, query_of(call, target), options, request)
     return document(rendering.objects_as_list(target.resource, deleted, cluster.store.revision))
 
 
@@ -198,7 +192,7 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     data = await read_body(call.http)
     place = Target(target.resource, target.namespace, target.name)
-    answer = await found.handle(cluster, place, decode(call.http, data), _request(call, data))
+    answer = await found.handle(cluster, place, decode(call.http, data), write_request(call, data))
     return document(answer, status=201 if verb == "create" else 200)
 
 
@@ -210,11 +204,10 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
     data = await read_body(call.http)
     if verb == "update":
         body = decode(call.http, data)
-        answer = await subresources.write_scale(cluster, target, lambda _scale: body, _request(call, data))
+        answer = await subresources.write_scale(cluster, target, lambda _scale: body, write_request(call, data))
     elif verb == "patch":
-        kind = call.http.content_type
-        change = _change(cluster.catalogue.find("autoscaling", "v1", "scales"), kind, data)
-        answer = await subresources.write_scale(cluster, target, change, _request(call, data))
+        change = _change(data, call.http.content_type, schema_of(Scale))
+        answer = await subresources.write_scale(cluster, target, change, write_request(call, data))
     else:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     return document(answer)
@@ -241,99 +234,6 @@ async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     return document({**typed, "metadata": body.get("metadata") or {}, "status": status}, status=201)
 
 
-def _query(call: Call, target: Target) -> reading.Query:
-    query = call.http.query
-    fields = query.get("fieldSelector", "")
-    limit = query.get("limit", "0") or "0"
-    if not limit.isdigit():
-        raise errors.BadRequest(f'strconv.ParseInt: parsing "{limit}": invalid syntax')
-    return reading.Query(
-        target.namespace,
-        query.get("labelSelector", ""),
-        f"{fields},metadata.name={call.info.name}" if call.info.verb == "watch" and _named(call) else fields,
-        int(limit),
-        query.get("continue", ""),
-        query.get("resourceVersion", ""),
-        query.get("resourceVersionMatch", ""),
-        truth(query.get("allowWatchBookmarks")),
-        truth(query.get("sendInitialEvents")),
-    )
-
-
-def _named(call: Call) -> bool:
-    """Tell whether a watch names its object in the address."""
-    return call.http.path.rstrip("/").endswith(f"/{call.info.resource}/{call.info.name}")
-
-
-def _request(
-    call: Call,
-    data: bytes,
-    *,
-    content_type: str = "",
-    apply: bool = False,
-    dry_run: bool | None = None,
-) -> Request:
-    query = call.http.query
-    manager = query.get("fieldManager", "")
-    if apply and not manager:
-        cause = errors.Cause("fieldManager", "Required value: is required for apply patch", "FieldValueRequired")
-        raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-    validation = query.get("fieldValidation") or "Warn"
-    if validation not in ("Ignore", "Warn", "Strict"):
-        why = f'Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
-        cause = errors.Cause("fieldValidation", why, "FieldValueNotSupported")
-        raise errors.invalid("Options", "meta.k8s.io", "", [cause])
-    repeated: tuple[str, ...] = ()
-    if data and validation == "Strict":
-        repeated = tuple(codec.duplicates(data, content_type or call.http.headers.get("Content-Type", "")))
-    return Request(
-        call.user,
-        dry_run=_dry_run(query.getall("dryRun", [])) if dry_run is None else dry_run,
-        field_manager=(manager or _agent(call))[:128],
-        field_validation=validation,
-        duplicate_fields=repeated,
-    )
-
-
-def _agent(call: Call) -> str:
-    return call.http.headers.get("User-Agent", "").split("/")[0] or "unknown"
-
-
-def _dry_run(values: list[str]) -> bool:
-    if any(value not in ("All", "") for value in values):
-        why = f'Unsupported value: "{values[0]}": supported values: "All"'
-        cause = errors.Cause("dryRun", why, "FieldValueNotSupported")
-        raise errors.invalid("Options", "meta.k8s.io", "", [cause])
-    return "All" in values
-
-
-def _delete_options(call: Call, data: bytes) -> DeleteOptions:
-    body, query = decode(call.http, data) if data.strip() else {}, call.http.query
-    if body and body.get("kind") not in (None, "DeleteOptions"):
-        raise errors.BadRequest(f"delete options expected, got {body.get('kind')}")
-    wanted = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    orphan = body.get("orphanDependents", truth(query["orphanDependents"]) if "orphanDependents" in query else None)
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy", "")
-    if orphan is not None and propagation:
-        why = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
-        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [errors.Cause("propagationPolicy", why)])
-    if orphan is not None:
-        propagation = "Orphan" if orphan else "Background"
-    return DeleteOptions(
-        Preconditions(wanted.get("uid") or "", wanted.get("resourceVersion") or ""),
-        propagation,
-        int(grace) if grace is not None else None,
-        _dry_run(body.get("dryRun") or query.getall("dryRun", [])),
-    )
-
-
-def _format(call: Call) -> rendering.Format:
-    form = rendering.negotiate(call.http.headers.get("Accept", ""))
-    include = call.http.query.get("includeObject")
-    return rendering.Format(form.media_type, form.shape, include) if include and form.shape == "Table" else form
-
-
 def _answer(
     body: bytes, form: rendering.Format, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
@@ -341,22 +241,13 @@ def _answer(
 
 
 def _written(call: Call, target: Target, written: writing.Written, request: Request) -> web.Response:
-    form = _format(call)
+    form = format_of(call)
     body = rendering.one(target.resource, written.entry, written.object, form, call.served.cluster.clock())
     response = _answer(body, form, 201 if written.created else 200)
     for warning in request.warnings:
         text = warning.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{text}"')
     return response
-
-
-def _time_limit(call: Call) -> float:
-    text = call.http.query.get("timeoutSeconds", "")
-    if not text or text == "0":
-        return _WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, keeps no secret
-    if not text.isdigit():
-        raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return float(text)
 
 
 _HANDLERS = {

@@ -1,16 +1,17 @@
 """How a kind behaves beyond its schema.
 
-Custom resources all behave alike. The kinds that Kubernetes serves itself each have habits of their own: values that the
-server fills in, fields that cannot change, checks that a schema has no words for. A `Strategy` is a set of functions
-for those habits; what a kind does not mention, it does like everybody else.
+Custom resources all behave alike. The kinds that Kubernetes serves itself each have habits of their own: values that
+the server fills in, fields that cannot change, checks that a schema has no words for. A `Strategy` is a set of
+functions for those habits; what a kind does not mention, it does like everybody else.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from echelon.api.base import JSONObject
+from echelon.api.base import JSON, JSONObject
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.identity import User
+from echelon.hub.metadata import NameStyle
 from echelon.kube.errors import Cause
 
 
@@ -53,7 +54,7 @@ class Strategy:
 
     counts_generations: bool = False
     unconditional_update: bool = True
-    name_style: str = "subdomain"
+    name_style: NameStyle = "subdomain"
     prepare_create: Callable[[LogicalCluster, JSONObject, User], None] = no_preparation
     prepare_update: Callable[[LogicalCluster, JSONObject, JSONObject, User], None] = no_update_preparation
     validate: Callable[[JSONObject, JSONObject | None], list[Cause]] = no_checks
@@ -66,7 +67,8 @@ class Strategy:
 
 def immutable(new: JSONObject, old: JSONObject | None, *path: str) -> list[Cause]:
     """Find a field that may not change after creation."""
-    before, after = old, new
+    before: JSON = old
+    after: JSON = new
     for name in path:
         before = (before or {}).get(name)
         after = (after or {}).get(name)

@@ -205,7 +205,7 @@ def _fill_node(schema: JSONObject | None) -> _Fill | None:
         for name, part in properties.items()
         if part.get("default") is not None
     ]
-    below = {name: fill for name, part in properties.items() if (fill := _fill_node(part)) is not None}
+    below = {name: deeper for name, part in properties.items() if (deeper := _fill_node(part)) is not None}
     strict = {name for name, part in properties.items() if not part.get("nullable") and part.get("default") is None}
     others = more if isinstance(more, dict) else None
     fill_others = _fill_node(others)

@@ -65,7 +65,7 @@ async def write_scale(
 ) -> JSONObject:
     """Set the replicas of an object through its Scale, which `change` makes from the present one."""
     resource = target.resource
-    parent = Target(resource, target.namespace, target.name)
+    parent = Target(resource, target.namespace, target.name, "scale")  # the fields are owned as set through scale
     if resource.kind.scale is None:
         raise errors.NotFound("the server could not find the requested resource")
     path = jsonpath.compile(resource.kind.scale.spec_replicas)

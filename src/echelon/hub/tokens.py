@@ -32,7 +32,6 @@ _LARGEST_REQUEST = 1 << 32
 _LONGEST_TOKEN = 16 * 1024
 _SIGNATURE_PART = 32  # bytes of r and of s
 _REMEMBERED_TOKENS = 16384
-_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class TokenError(Exception):
@@ -157,7 +156,9 @@ class AccountTokens:
         )
 
     def _signed_payload(self, token: str) -> _Payload:
-        if len(token) > _LONGEST_TOKEN or not token.isascii():
+        if len(token) > _LONGEST_TOKEN:
+            raise TokenError("the token is too long")
+        if not token.isascii():
             raise TokenError("not a token")
         digest = hashlib.sha256(token.encode()).digest()
         known = self._verified.get(digest)
@@ -210,8 +211,6 @@ def _encode(content: bytes) -> str:
 def _decode(text: str) -> bytes:
     """Decode base64url, and only its one canonical spelling: two spellings would be two tokens with one meaning."""
     raw = text.encode()
-    if not _ALPHABET.issuperset(raw):
-        raise TokenError("not base64url")
     try:
         content = base64.urlsafe_b64decode(raw + b"=" * (-len(raw) % 4))
     except binascii.Error as error:

@@ -26,7 +26,16 @@ _BOUNDS = {
     "int64": {"minimum": -(2**63), "maximum": 2**63 - 1},
     "float": {"minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38},
 }
-_COPIED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems", "multipleOf")
+_COPIED = (
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "uniqueItems",
+    "multipleOf",
+)
 
 _Uniqueness: TypeAlias = Callable[[JSON, str, list[Cause]], None]
 
@@ -51,10 +60,9 @@ class Validator:
     @cached_property
     def _fast(self) -> jsonschema_rs.Draft7Validator:
         formats = {f"echelon-{name}": check for name, check in CHECKED.items()}
+        plain = plain_schema(self._schema)
         try:
-            return jsonschema_rs.Draft7Validator(
-                plain_schema(self._schema), formats=formats, pattern_options=jsonschema_rs.RegexOptions()
-            )
+            return jsonschema_rs.Draft7Validator(plain, formats=formats, pattern_options=jsonschema_rs.RegexOptions())
         except (ValueError, OverflowError) as error:
             raise SchemaError("", str(error).partition("\n")[0]) from None
 
@@ -117,12 +125,11 @@ def plain_schema(schema: JSONObject, path: str = "") -> JSONObject:
 
 def _add_format(schema: JSONObject, plain: dict[str, Any]) -> None:
     kind, form = schema.get("type"), schema.get("format") or ""
-    if kind in {None, "", "string"}:
-        if (name := form.replace("-", "")) in CHECKED:
-            plain["format"] = f"echelon-{name}"
-    elif kind == "integer":
+    if kind in {None, "", "string"} and (name := form.replace("-", "")) in CHECKED:
+        plain["format"] = f"echelon-{name}"
+    if kind == "integer" or schema.get("x-kubernetes-int-or-string"):
         plain.setdefault("allOf", []).append(_BOUNDS["int32" if form == "int32" else "int64"])
-    elif kind == "number" and form == "float":
+    if kind == "number" and form == "float":
         plain.setdefault("allOf", []).append(_BOUNDS["float"])
 
 
@@ -150,7 +157,7 @@ def _unique_node(schema: JSONObject | None) -> _Uniqueness | None:
     if not isinstance(schema, dict):
         return None
     parts = schema.get("properties") or {}
-    below = {name: check for name, part in parts.items() if (check := _unique_node(part)) is not None}
+    below = {name: deeper for name, part in parts.items() if (deeper := _unique_node(part)) is not None}
     others = _unique_node(schema.get("additionalProperties"))
     items = _unique_node(schema.get("items"))
     kind = schema.get("x-kubernetes-list-type")

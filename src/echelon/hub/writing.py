@@ -101,12 +101,13 @@ async def server_side_apply(
         now=cluster.timestamp(),
     )
     managed = merged["metadata"]["managedFields"]
-    merged = resource.structural.default(resource.structural.prune(merged)[0])
+    merged = resource.structural.prune(merged)[0]
+    resource.structural.default(merged)
     if old is None:
         return await _create(cluster, target, merged, request, managed)
     for name in ("uid", "resourceVersion"):  # preconditions of the config, not fields to merge
         merged["metadata"][name] = config["metadata"].get(name, "")
-    return await _update(cluster, target, old, merged, request, managed)
+    return await _update(cluster, target, old, merged, request, managed=managed)
 
 
 async def _create(
@@ -134,7 +135,7 @@ async def _create(
 
 def _choose_name(cluster: LogicalCluster, target: Target, meta: JSONObject) -> str:
     """Return the new object's name: the given one, or one made from `generateName`."""
-    kind, prefix = target.resource.kind, meta.get("generateName")
+    kind, prefix = target.resource.kind, meta.get("generateName") or ""
     name = meta.get("name") or ""
     if not name and not prefix:
         cause = errors.Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired")
@@ -153,6 +154,7 @@ async def _update(
     old: Entry,
     new: JSONObject,
     request: Request,
+    *,
     managed: list[JSONObject] | None = None,
 ) -> Written:
     """Take a whole new object through what every update has in common."""
@@ -162,7 +164,7 @@ async def _update(
     admission.check_preconditions(target, old, meta.get("uid", ""), meta.get("resourceVersion", ""))
     new = _only_through(target, new, before)
     _keep_server_owned(new["metadata"], before["metadata"])
-    if not target.subresource:
+    if target.subresource != "status":
         strategy.prepare_update(cluster, new, before, request.user)
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1

@@ -106,7 +106,9 @@ class _Reading:
     def _alias(self, event: Any, depth: int) -> JSON:
         if event.anchor not in self.anchors:
             line = event.start_mark.line + 1
-            raise YamlError(f"yaml: line {line}: unknown anchor '{event.anchor}' referenced, or one that contains itself")
+            raise YamlError(
+                f"yaml: line {line}: unknown anchor '{event.anchor}' referenced, or one that contains itself"
+            )
         value, size, levels = self.anchors[event.anchor]
         self._enter(event, depth + levels)
         self.deepest = max(self.deepest, depth + levels)

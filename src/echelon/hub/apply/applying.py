@@ -12,11 +12,11 @@ from echelon.hub.apply.contents import UNOWNED, compare, same, stated
 from echelon.hub.apply.fields import FieldSet, Path, readable
 from echelon.hub.apply.last_applied import agreed_before, refreshed
 from echelon.hub.apply.merge import merged, removed, with_named_parents
-from echelon.hub.apply.owners import APPLY, Identity, Owner, Owners, decode, encode, identity, without_fields
+from echelon.hub.apply.owners import APPLY, Identity, Owner, Owners, encode, identity, stored, without_fields
 from echelon.hub.apply.shape import Shape, shape_of
 from echelon.hub.apply.tracking import first_apply, managed_fields, with_managed_fields
 from echelon.hub.apply.typed import check
-from echelon.kube.errors import ApiError, BadRequest, Conflict
+from echelon.kube.errors import BadRequest, Conflict
 
 KUBECTL = "kubectl"
 
@@ -43,7 +43,7 @@ def apply(
     shape = shape_of(schema)
     check(config, shape, api_version=api_version)
     who = identity(manager, APPLY, api_version, subresource)
-    owners = _owners(live)
+    owners = stored(managed_fields(live)) if live is not None else {}
     if live is not None and not owners:
         owners = first_apply(live, shape, api_version=api_version, subresource=subresource, now=now, reset=reset)
     base = live if live is not None else _bare(config)
@@ -59,11 +59,9 @@ def apply(
 
     others = {other: owner for other, owner in owners.items() if other != who}
     if not force and (conflicts := _conflicts(others, changes)):
-        if manager == KUBECTL and live is not None:
-            allowed = agreed_before(live, shape, api_version=api_version)
-            conflicts = [(other, path) for other, path in conflicts if not allowed.has(path)]
-        if conflicts:
-            raise _conflict(conflicts)
+        allowed = agreed_before(base, shape, api_version=api_version) if manager == KUBECTL else FieldSet()
+        if refused := [(other, path) for other, path in conflicts if not allowed.has(path)]:
+            raise _conflict(refused)
 
     unchanged = live is not None and same(live, result)
     after = without_fields(others, changes | removals)
@@ -80,13 +78,6 @@ def _bare(config: JSONObject) -> JSONObject:
     return {name: value for name, value in config.items() if name in ("apiVersion", "kind")}
 
 
-def _owners(live: JSONObject | None) -> Owners:
-    try:
-        return decode((managed_fields(live) if live else None) or [])
-    except ValueError as why:
-        raise ApiError(f"failed to decode managed fields: {why}") from None
-
-
 def _kept(previous: Owner | None, owner: Owner) -> Owner:
     """Return the previous owner if nothing about it is new, so that its entry stays the same."""
     return previous if previous is not None and replace(previous, entry=None) == owner else owner
@@ -95,8 +86,8 @@ def _kept(previous: Owner | None, owner: Owner) -> Owner:
 def _forgotten(result: JSONObject, mine: FieldSet, previous: Owner | None, owners: Owners, shape: Shape) -> JSONObject:
     """Remove what the manager stated last time and does not state now, where nobody else owns it.
 
-    An item goes as a whole or not at all: as long as anybody owns something in it, it is kept with its keys. What is
-    in a removed item and belongs to nobody goes with it; what belongs to nobody elsewhere stays.
+    A list item goes with all that is in it, unless another owner has the item too; to have set a field in it is not
+    enough. A field that the schema names goes when nobody owns anything in it. Besides, what belongs to nobody stays.
     """
     if previous is None or (previous.fields - mine).is_empty:
         return result

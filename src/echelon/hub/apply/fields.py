@@ -231,7 +231,7 @@ def _paths(prefix: Path, node: Node) -> Iterator[Path]:
 
 
 def _ordered(node: Node) -> Node:
-    return {step: _ordered(node[step]) for step in in_order(node)} if node else {}
+    return {step: _ordered(child) if (child := node[step]) else child for step in in_order(node)}
 
 
 def _with_self(children: Node, *, member: bool) -> Node | None:

@@ -1,8 +1,11 @@
 """The owners of an object's fields: `metadata.managedFields`, decoded.
 
 An owner is told from others by name, operation and subresource; who updates also by API version, because nobody ever
-takes stock of an updater's fields, so they stay in the version that they were written in. Entries that no write
-touched go back as they came, without being encoded again.
+takes stock of an updater's fields, so they stay in the version that they were written in.
+
+Entries are decoded with every write, and most of them are not changed by it. So what is stored is trusted to be as we
+write it, and an entry that no write touched goes back as it came; what a client sends is read with care, and written
+anew.
 """
 
 from collections.abc import Mapping
@@ -56,14 +59,26 @@ def identity(manager: str, operation: str, api_version: str, subresource: str) -
     return Identity(manager or "unknown", operation, version, subresource)
 
 
-def decode(entries: JSON) -> Owners:
-    """Read `managedFields`; ValueError if it is not well-formed."""
+def stored(entries: JSON) -> Owners:
+    """Read `managedFields` that we wrote."""
+    return dict(_stored(entry) for entry in entries or ())
+
+
+def _stored(entry: JSONObject) -> tuple[Identity, Owner]:
+    operation, api_version = entry["operation"], entry["apiVersion"]
+    version = "" if operation == APPLY else api_version
+    who = Identity(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
+    return who, Owner(FieldSet(entry["fieldsV1"]), api_version, entry.get("time", ""), entry)
+
+
+def sent(entries: JSON) -> Owners:
+    """Read `managedFields` that somebody else wrote; ValueError if they are not well-formed."""
     if not isinstance(entries, list):
         raise ValueError("managedFields must be a list")
-    return dict(_decode(entry, index) for index, entry in enumerate(entries))
+    return dict(_sent(entry, index) for index, entry in enumerate(entries))
 
 
-def _decode(entry: JSON, index: int) -> tuple[Identity, Owner]:
+def _sent(entry: JSON, index: int) -> tuple[Identity, Owner]:
     if not isinstance(entry, dict):
         raise ValueError(f"managed fields entry {index} must be an object")
     operation, api_version = entry.get("operation"), entry.get("apiVersion")
@@ -75,10 +90,12 @@ def _decode(entry: JSON, index: int) -> tuple[Identity, Owner]:
         raise ValueError(f"missing fieldsType in managed fields entry {index}")
     if entry["fieldsType"] != "FieldsV1":
         raise ValueError(f'invalid fieldsType "{entry["fieldsType"]}" in managed fields entry {index}')
+    rest = [entry.get(name) or "" for name in ("manager", "subresource", "time")]
+    if not all(isinstance(text, str) for text in rest):
+        raise ValueError(f"managed fields entry {index} is not well-formed")
     fields = FieldSet.from_fields_v1(entry.get("fieldsV1") or {})
     version = "" if operation == APPLY else api_version
-    who = Identity(entry.get("manager") or "", operation, version, entry.get("subresource") or "")
-    return who, Owner(fields, api_version, entry.get("time") or "", entry)
+    return Identity(rest[0], operation, version, rest[1]), Owner(fields, api_version, rest[2])
 
 
 def encode(owners: Owners) -> list[JSONObject]:

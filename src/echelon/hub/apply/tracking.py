@@ -12,10 +12,11 @@ from echelon.hub.apply.owners import (
     Owner,
     Owners,
     capped,
-    decode,
     encode,
     entry,
     identity,
+    sent,
+    stored,
     without_fields,
 )
 from echelon.hub.apply.shape import Shape, shape_of
@@ -96,19 +97,12 @@ def _unmanaged(obj: JSONObject) -> JSONObject:
 
 def _present(old: JSONObject, new: JSONObject, *, trusted: bool) -> Owners:
     """Return the owners before the write: those that the writer sends, if it sends any, or the stored ones."""
-    sent = managed_fields(new)
-    if trusted and sent is not None:
-        if sent in ([], [{}]):
-            return {}
-        owners = _decoded(sent)
-        if owners:
-            return owners
-    return _decoded(managed_fields(old))
-
-
-def _decoded(entries: JSON) -> Owners:
-    """Read owners; none if they can't be read, because a bad entry must not block every later write."""
-    try:
-        return decode(entries or [])
-    except ValueError:
+    present, given = managed_fields(old), managed_fields(new)
+    if not trusted or given is None or given == present:
+        return stored(present)
+    if given in ([], [{}]):
         return {}
+    try:
+        return sent(given) or stored(present)
+    except ValueError:
+        return stored(present)

@@ -42,8 +42,8 @@ class CRDKeeper:
 
     async def _empty(self, name: str) -> None:
         resource = self.cluster.catalogue.stored().get(name)
-        for entry in self.cluster.store.list(name).entries if resource else ():
-            if not entry.object["metadata"].get("deletionTimestamp"):
+        for entry in self.cluster.store.list(name).entries:
+            if resource is not None and not entry.object["metadata"].get("deletionTimestamp"):
                 await self._delete(Target(resource, entry.key.namespace, entry.key.name))
         crd = self.cluster.store.latest(Key(CRDS, "", name))
         if crd is None or self.cluster.store.count(name):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -176,7 +175,7 @@ class GarbageKeeper:
 
     def _target(self, key: Key) -> Target | None:
         resource = self.cluster.catalogue.stored().get(key.resource)
-        return resource and Target(resource, key.namespace, key.name)
+        return Target(resource, key.namespace, key.name) if resource else None
 
 
 def _collecting(meta: JSONObject) -> bool:

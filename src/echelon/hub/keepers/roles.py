@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from echelon.hub.admission import Target
-from echelon.hub.cluster import LogicalCluster
 from echelon.hub.aggregation import aggregate
+from echelon.hub.cluster import LogicalCluster
 from echelon.hub.store import Change, Key
 from echelon.hub.writing import store_update
 

@@ -1,0 +1,67 @@
+# Every target sets up what it needs, once, in .venv. Run `make help` for a list.
+
+PYTHON ?= python3
+KUBECTL ?= $(shell command -v kubectl)
+ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.PHONY: help demo test check bench crds format lock clean kubectl
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Start a hub, register a few clusters, show them, stop
+	@$(BIN)/echelon demo $(ARGS)
+
+test: $(READY) kubectl ## Run the tests; ARGS="tests/hub -k watch" narrows them down
+	@echo "==> tests"
+	@export KUBECTL="$(KUBECTL)"; [ -n "$$KUBECTL" ] || KUBECTL="$$(cat .venv/.kubectl)"; \
+	$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+check: $(READY) ## Check style, types and the direction of imports
+	@echo "==> ruff";         $(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@echo "==> mypy";         $(BIN)/mypy --no-error-summary
+	@echo "==> import-linter"; $(BIN)/lint-imports --no-cache >.venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+bench: $(READY) ## Measure the hub: list, create, watch fan-out, memory
+	@$(BIN)/python -m bench $(ARGS)
+
+crds: $(READY) ## Print the custom resource definitions, for kubectl apply
+	@$(BIN)/echelon crds $(ARGS)
+
+format: $(READY) ## Format the code and fix what can be fixed
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+lock: $(READY) ## Write requirements.txt anew from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --no-header --generate-hashes --all-extras --group dev \
+	  --python-version 3.11 --universal pyproject.toml --output-file requirements.txt $(ARGS)
+	@echo "requirements.txt is written; the next make installs it"
+
+clean: ## Remove everything that is not source
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set-up, redone when what is to be installed has changed. The stamp comes last, so a broken set-up is begun again.
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: Echelon needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)."; \
+	  echo "       Name another: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; } >&2
+	@$(BIN)/python -c '' 2>/dev/null || { echo "==> making .venv"; $(PYTHON) -m venv --clear .venv; }
+	@echo "==> installing the locked dependencies"
+	@$(PIP) install --no-compile --require-hashes -r requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Tests talk to the hub with a real kubectl. Where there is none, one is built from source; that needs Go.
+kubectl: $(READY)
+ifeq ($(KUBECTL),)
+	@echo "==> no kubectl on the PATH: building one (slow, once)"
+	@echo "$$($(BIN)/python tools/kubernetes/build.py kubectl)/kubectl" >.venv/.kubectl
+endif
