@@ -28,6 +28,7 @@ from echelon.api import (
 )
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.api.pods import Pod
 from echelon.api.registry import collect
 from echelon.api.schema import schema_of
 from echelon.hub.structural import Structural
@@ -132,9 +133,15 @@ def test_an_object_with_every_field_survives_decoding_and_encoding(kind: Kind[An
 def test_nulls_that_servers_write_can_be_read() -> None:
     pod = {"metadata": {"creationTimestamp": None}, "spec": {"containers": [{"name": "a"}]}}
     conditions = [{"type": "Ready", "status": "True", "lastProbeTime": None, "lastTransitionTime": None}]
-    msgspec.convert({**pod, "status": {"conditions": conditions}}, core.Pod)
+    msgspec.convert({**pod, "status": {"conditions": conditions}}, Pod)
     msgspec.convert({"metadata": {}, "rules": None}, rbac.ClusterRole)
-    event = {"metadata": {}, "involvedObject": {}, "eventTime": None, "firstTimestamp": None, "lastTimestamp": None}
+    event: JSONObject = {
+        "metadata": {},
+        "involvedObject": {},
+        "eventTime": None,
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+    }
     msgspec.convert(event, core.Event)
 
 
@@ -166,20 +173,10 @@ def at(schema: JSONObject, path: str) -> JSONObject:
 CHANGED = {("Pod", "status.nodeAllocatableResourceClaimStatuses[]"): "map resourceClaimName | merge resourceClaimName"}
 # Inside what is kept as plain JSON, because nobody writes it any more or it is only reported.
 OPAQUE = (
-    "config.",
-    "configSource",
-    "awsElastic",
-    "azure",
-    "cephfs",
-    "cinder",
-    "fc.",
-    "flex",
-    "iscsi",
-    "rbd",
-    "scaleIO",
+    *("config.", "configSource", "awsElastic", "azure", "cephfs", "cinder", "fc.", "flex", "iscsi", "rbd", "scaleIO"),
+    *("storageos", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses[].", "currentMetrics[]."),
+    "[].user.",
 )
-OPAQUE += ("storageos", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses[].", "currentMetrics[].")
-OPAQUE += ("[].user.",)
 LISTED = [
     pytest.param(kind, path, id=f"{kind}.{path}")
     for kind, table in LISTS.items()
@@ -198,7 +195,7 @@ def test_a_list_merges_as_it_does_in_kubernetes(kind: str, path: str) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"])
 def test_a_pod_template_is_like_a_pod(kind: str) -> None:
     template = at(schema_of(kind_named(kind).type, metadata="full"), "spec.template.spec")
-    pod = at(schema_of(core.Pod, metadata="full"), "spec")
+    pod = at(schema_of(Pod, metadata="full"), "spec")
     assert template["properties"] == pod["properties"]
 
 

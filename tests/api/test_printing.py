@@ -17,7 +17,7 @@ def cells(kind: Kind[Any], obj: JSONObject) -> dict[str, Any]:
 
 
 def container(name: str, **state: Any) -> JSONObject:
-    status = {key: state.pop(key) for key in ("ready", "restartCount", "started") if key in state}
+    status: JSONObject = {key: state.pop(key) for key in ("ready", "restartCount", "started") if key in state}
     return {"name": name, "state": state, **status}
 
 

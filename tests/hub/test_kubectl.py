@@ -52,12 +52,12 @@ def test_api_resources_lists_built_in_and_custom_kinds(k: Kubectl) -> None:
     assert "deployments" in printed
     row = next(line.split() for line in printed.splitlines() if line.startswith("managedclusters "))
     assert row == ["managedclusters", "mcl,mcls", "cluster.open-cluster-management.io/v1", "false", "ManagedCluster"]
-    assert "managedclusters" not in k("api-resources", "--namespaced=true")
+    assert "managedclusters " not in k("api-resources", "--namespaced=true")
     assert "apps/v1" in k("api-versions")
 
 
 def test_version_names_the_server(k: Kubectl) -> None:
-    assert json.loads(k("version", "-o", "json"))["serverVersion"]["major"] == "1"
+    assert "Server Version: v1." in k("version")
 
 
 def test_create_get_and_delete(k: Kubectl) -> None:
@@ -381,7 +381,7 @@ def test_deleting_a_crd_takes_its_objects(k: Kubectl) -> None:
     assert 'unknown field "spec.sise"' in k("create", "-f", "-", stdin=unknown, code=1)
     assert 'unknown field "spec.sise"' in k("create", "--validate=warn", "-f", "-", stdin=unknown)
     k("delete", "crd", "widgets.example.com", "--timeout=30s")
-    assert "the server doesn't have a resource type" in k("get", "widgets", code=1)
+    assert "NotFound" in k("get", "--raw", "/apis/example.com/v1/widgets", code=1)
 
 
 def test_logical_clusters_are_separate(k: Kubectl) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -289,6 +290,56 @@ def test_a_compaction_that_was_interrupted_is_finished_at_the_next_start(path: P
     asyncio.run(scene())
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM log").fetchall() == [(1,)]
+
+
+def test_a_compaction_can_be_interrupted_after_any_row(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[int] = []
+
+    async def write() -> dict[str, Any]:
+        async with opened(path) as store:
+            monkeypatch.setattr(Log, "discard", lambda _log, _cluster, _mark, positions: removed.extend(positions))
+            for name in "abc":
+                await store.put(at(name), thing(name))
+                await store.put(at(name), thing(name, size=2))
+                await store.remove(at(name), thing(name))
+            await store.put(at("a"), thing("a", again=True))
+            store.compact()
+            return specs(store)
+
+    async def state(file: Path) -> dict[str, Any]:
+        async with opened(file) as store:
+            assert store.revision == 10
+            return specs(store)
+
+    expected = asyncio.run(write())
+    assert len(removed) == 9
+    for count in range(len(removed) + 1):
+        copy = path.with_name(f"copy-{count}")
+        shutil.copy(path, copy)
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            db.execute("UPDATE cluster SET compacted = 10")
+            db.executemany("DELETE FROM log WHERE position = ?", [(position,) for position in removed[:count]])
+            db.commit()
+        assert asyncio.run(state(copy)) == expected
+
+
+def test_garbage_of_an_interrupted_compaction_does_not_take_back_a_newer_mark(path: Path) -> None:
+    async def scene() -> None:
+        async with opened(path) as store:
+            for size in range(50):
+                await store.put(at("a"), thing("a", size=size))
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("UPDATE cluster SET compacted = 5")
+            db.commit()
+        async with opened(path, history=10) as store:
+            compacted = store.compacted
+            assert compacted > 30
+        async with opened(path) as store:
+            assert store.compacted == compacted
+            changes = await store.watch(None, since=compacted).next()
+            assert [change.revision for change in changes] == list(range(compacted + 1, 51))
+
+    asyncio.run(scene())
 
 
 def test_history_that_does_not_fit_is_compacted_at_the_start(path: Path) -> None:

@@ -115,7 +115,7 @@ def test_too_many_operations() -> None:
 
 
 def test_copies_that_double_the_document_end() -> None:
-    patch = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60
+    patch = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 20
     with pytest.raises(Invalid):
         json_patch({"a": ["some text"]}, patch)
 

@@ -154,6 +154,16 @@ def test_a_list_of_the_past_needs_history(store: Store) -> None:
         store.list("things", at=4)
 
 
+def test_a_list_of_the_past_is_sorted_too(store: Store) -> None:
+    for name in "dbca":
+        now(store.put(at("a", name), thing(name)))
+    now(store.put(at("a", "a"), thing("a", changed=True)))
+    now(store.remove(at("a", "b"), thing("b")))
+    now(store.put(at("a", "e"), thing("e")))
+    assert names(store, "things", at=4) == ["a/a", "a/b", "a/c", "a/d"]
+    assert names(store, "things", at=4, after=("a", "a"), limit=2) == ["a/b", "a/c"]
+
+
 def test_history_is_limited_by_count_and_by_bytes() -> None:
     by_count = Store(None, "test", history=100)
     by_bytes = Store(None, "test", history_bytes=20_000)

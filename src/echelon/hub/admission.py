@@ -5,10 +5,7 @@ The order is that of Kubernetes, because the first refusal is the one that the u
 
 from dataclasses import dataclass, field
 
-import msgspec
-
 from echelon.api.base import JSONObject
-from echelon.api.meta import ObjectMeta
 from echelon.hub import metadata
 from echelon.hub.builtin import strategy_of
 from echelon.hub.catalogue import Resource
@@ -16,7 +13,6 @@ from echelon.hub.cluster import LogicalCluster
 from echelon.hub.identity import User
 from echelon.hub.store import Entry, Key
 from echelon.kube import errors
-from echelon.kube.errors import Cause
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,9 @@ def admit_body(resource: Resource, body: object, request: Request, *, defaults: 
     _check_kind(resource, body)
     obj: JSONObject
     obj, unknown = resource.structural.prune(body)
-    _check_metadata_shape(resource, obj)
+    obj |= {"apiVersion": kind.api_version, "kind": kind.kind}
+    metadata.check_shape(obj)
+    obj["metadata"] = {name: value for name, value in (obj.get("metadata") or {}).items() if value is not None}
     findings = [f'duplicate field "{path}"' for path in request.duplicate_fields]
     findings += [f'unknown field "{path}"' for path in unknown]
     if findings and request.field_validation == "Strict":
@@ -70,8 +68,9 @@ def admit_body(resource: Resource, body: object, request: Request, *, defaults: 
 
 def _check_kind(resource: Resource, body: JSONObject) -> None:
     kind = resource.kind
-    api_version = body.setdefault("apiVersion", kind.api_version) if kind.builtin else body.get("apiVersion", "")
-    named = body.setdefault("kind", kind.kind) if kind.builtin else body.get("kind", "")
+    # Go clients leave out the type of what they send to an address that can only mean one.
+    api_version = body.get("apiVersion") or (kind.api_version if kind.builtin else "")
+    named = body.get("kind") or (kind.kind if kind.builtin else "")
     if not named:
         raise errors.BadRequest("Object 'Kind' is missing in the request body")
     if api_version != kind.api_version:
@@ -80,20 +79,6 @@ def _check_kind(resource: Resource, body: JSONObject) -> None:
         )
     if named != kind.kind:
         raise _undecodable(resource, f"converting ({named}) to ({kind.kind}): unknown conversion")
-
-
-def _check_metadata_shape(resource: Resource, obj: JSONObject) -> None:
-    meta = obj.get("metadata")
-    if meta is None:
-        meta = obj["metadata"] = {}
-    if not isinstance(meta, dict):
-        raise _undecodable(resource, "json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
-    for name in [name for name, value in meta.items() if value is None]:
-        del meta[name]
-    try:
-        msgspec.convert(meta, ObjectMeta)
-    except msgspec.ValidationError as error:
-        raise _undecodable(resource, str(error).replace("$", "metadata")) from None
 
 
 def _undecodable(resource: Resource, why: str) -> errors.BadRequest:
@@ -114,9 +99,7 @@ def check_namespace(target: Target, obj: JSONObject) -> None:
     kind, meta = target.resource.kind, obj["metadata"]
     given = meta.get("namespace", "")
     if not kind.namespaced:
-        if given:
-            cause = Cause("metadata.namespace", "Forbidden: not allowed on this type", "FieldValueForbidden")
-            raise errors.invalid(kind.kind, kind.group, meta.get("name", ""), [cause])
+        meta.pop("namespace", None)
         return
     if given and given != target.namespace:
         raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -154,13 +137,13 @@ def validate(target: Target, obj: JSONObject, old: JSONObject | None) -> None:
     """Check an object as a whole, against its schema, its rules and, on update, its past."""
     resource, strategy = target.resource, strategy_of(target.resource)
     kind = resource.kind
-    causes = metadata.validate_metadata(obj, namespaced=kind.namespaced, style=strategy.name_style)
-    if old is not None:
-        causes += metadata.validate_metadata_update(obj, old)
+    if old is None:
+        causes = metadata.validate_metadata(obj, namespaced=kind.namespaced, style=strategy.name_style)
+    else:
+        causes = metadata.validate_metadata_update(obj, old)
     causes += resource.validator.validate(obj, old)
-    if not causes:
-        # Rules may assume what the schema promises.
-        causes += resource.rules.evaluate(obj, old)
+    causes += resource.rules.evaluate(obj, old, after=causes)
+    if not causes:  # what is written in Python may assume what the schema promises
         causes += strategy.validate(obj, old)
     mistyped = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
     if kind.builtin and mistyped:

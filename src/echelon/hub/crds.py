@@ -14,6 +14,7 @@ from echelon.hub.cluster import LogicalCluster
 from echelon.hub.identity import User
 from echelon.hub.metadata import name_errors
 from echelon.hub.strategy import Strategy, immutable
+from echelon.hub.validation import SchemaError, Validator
 from echelon.kube.errors import Cause
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -128,11 +129,14 @@ def _check_schema(version: JSONObject, path: str) -> list[Cause]:
     path = f"{path}.schema.openAPIV3Schema"
     if not schema:
         return [Cause(path, "Required value: schemas are required", "FieldValueRequired")]
-    found = check_structural(schema)
+    found = [Cause(*text.split(": ", 1)) for text in check_structural(schema, path)]
     if found:
-        return [Cause(path, f"Invalid value: {why}") for why in found]
+        return found
     try:
+        Validator(schema).check_schema()
         Rules.compile(schema)
+    except SchemaError as error:
+        return [Cause(f"{path}.{error.path}" if error.path else path, error.detail)]
     except RuleError as error:
         return [Cause(path, f"Invalid value: {error}")]
     return []

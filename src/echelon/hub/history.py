@@ -31,7 +31,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Compacted(Exception):  # noqa: N818 - an answer to handle, not a defect
+class Compacted(Exception):
     """The revision is older than the history: list again."""
 
     def __init__(self, revision: int, compacted: int) -> None:
@@ -40,7 +40,7 @@ class Compacted(Exception):  # noqa: N818 - an answer to handle, not a defect
         self.compacted = compacted
 
 
-class WatchClosed(Exception):  # noqa: N818 - an answer to handle, not a defect
+class WatchClosed(Exception):
     """The watch, or the whole logical cluster, was closed."""
 
 

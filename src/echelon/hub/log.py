@@ -52,19 +52,19 @@ class LogError(Exception):
     """A database that cannot be used; the text names the file and is for people."""
 
 
-class LogInUse(LogError):  # noqa: N818 - names the mistake
+class LogInUse(LogError):
     """Another process, or another log of this one, has the file open."""
 
 
-class LogForeign(LogError):  # noqa: N818 - names the mistake
+class LogForeign(LogError):
     """The file is not a log of ours, or one of a newer version."""
 
 
-class LogDamaged(LogError):  # noqa: N818 - names the mistake
+class LogDamaged(LogError):
     """The file was a log of ours once, and cannot be read any more."""
 
 
-class LogUnreachable(LogError):  # noqa: N818 - names the mistake
+class LogUnreachable(LogError):
     """The file cannot be opened or made."""
 
 
@@ -108,7 +108,7 @@ class Ledger:
         self._log.submit(_Write(self, (self._base + row.revision, row.key, row.created, row.value), token))
 
     def forget(self, compacted: int, revisions: Iterable[int]) -> None:
-        """Remove rows that nobody needs from now on, and remember up to where history is gone."""
+        """Remember up to where history is gone, and remove rows that nobody needs from now on, in the given order."""
         self._log.discard(self._id, compacted, [self._base + revision for revision in revisions])
 
     def drop_rows(self, db: sqlite3.Connection) -> None:
@@ -206,7 +206,7 @@ class Log:
     def discard(self, cluster: int, compacted: int, positions: Iterable[int]) -> None:
         """Queue rows for removal, some after each batch."""
         with self._changed:
-            self._marks[cluster] = compacted
+            self._marks[cluster] = max(compacted, self._marks.get(cluster, 0))
             self._garbage.extend(positions)
             self._wake()
 

@@ -27,7 +27,7 @@ def index(catalogue: Catalogue) -> JSONObject:
     listed = [("api/v1", "", "v1")]
     for group in discovery.groups(catalogue)["groups"]:
         listed += [(f"apis/{v['groupVersion']}", group["name"], v["version"]) for v in group["versions"]]
-    # What stands before the address of a logical cluster is left to the client, which knows it.
+    # Addresses as they are at the root; who serves a logical cluster knows what stands before them.
     return {
         "paths": {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest(catalogue, group, version)}"}

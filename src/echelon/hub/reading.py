@@ -208,10 +208,14 @@ def _field_matcher(resource: Resource, selector: selectors.FieldSelector) -> Mat
     return matches
 
 
+# Fields that selectors call by another name than the object does.
+_STORED_AS = {"status.successful": "status.succeeded", "source": "source.component"}
+
+
 def field_text(obj: JSONObject, path: str) -> str:
     """Return a field as a field selector compares it: absent is empty."""
     value: object = obj
-    for part in path.split("."):
+    for part in _STORED_AS.get(path, path).split("."):
         value = value.get(part) if isinstance(value, dict) else None
     if isinstance(value, bool):
         return "true" if value else "false"

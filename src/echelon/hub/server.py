@@ -128,7 +128,7 @@ class Hub:
         if name and (found := name_errors(name, "label")):
             raise errors.BadRequest(f'the logical cluster name "{name}" is invalid: {found[0]}')
         clock: Callable[[], float] = lambda: datetime.now(UTC).timestamp()  # noqa: E731 - one clock for all below
-        accounts = AccountTokens(self.keys.signing_key, f"https://echelon/{name or 'hub'}", now=clock)
+        accounts = AccountTokens(self.keys.signing_key, f"https://echelon/clusters/{name}" if name else "https://echelon", now=clock)
         store = Store(self._log, name)
         cluster = LogicalCluster(name, store, accounts=accounts)
         await bootstrap(cluster)

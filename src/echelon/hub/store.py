@@ -38,7 +38,7 @@ _ADDED, _MODIFIED, _DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DEL
 _NO_LABELS: Mapping[str, str] = {}
 
 
-class StaleWrite(Exception):  # noqa: N818 - an answer to handle, not a defect
+class StaleWrite(Exception):
     """The key does not have the revision that the writer built on; 0 stands for "does not exist"."""
 
     def __init__(self, key: Key, expected: int, actual: int) -> None:
@@ -48,7 +48,7 @@ class StaleWrite(Exception):  # noqa: N818 - an answer to handle, not a defect
         self.actual = actual
 
 
-class FutureRevision(Exception):  # noqa: N818 - an answer to handle, not a defect
+class FutureRevision(Exception):
     """The revision has not been committed yet."""
 
 
@@ -362,6 +362,9 @@ def _cut(keys: Sequence[Key], resource: str, namespace: str | None, after: tuple
 
 
 def _superseded(changes: Sequence[Change]) -> list[int]:
-    """Return the revisions that nobody can ask for once these changes are history."""
+    """Return the revisions that nobody can ask for once these changes are history.
+
+    Deletions come last: a crash in the middle must not leave an object without the row that says that it is gone.
+    """
     found = [change.previous.revision for change in changes if change.previous is not None]
     return found + [change.revision for change in changes if change.type is _DELETED]

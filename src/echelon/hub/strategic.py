@@ -162,10 +162,11 @@ def _retained(live: JSONObject, patch: JSONObject, path: str) -> JSONObject:
     """Return a copy of the live map, without what `$retainKeys` leaves out."""
     if _RETAIN not in patch:
         return dict(live)
-    keys = patch[_RETAIN]
+    given = patch[_RETAIN]
+    keys = {name for name in given if isinstance(name, str)} if isinstance(given, list) else set()
     directives = (_RETAIN, _DELETE, _ORDER)
-    fields = [name for name, value in patch.items() if value is not None and not name.startswith(directives)]
-    if not isinstance(keys, list) or any(name not in keys for name in fields):
+    fields = {name for name, value in patch.items() if value is not None and not name.startswith(directives)}
+    if not isinstance(given, list) or not fields <= keys:
         raise _wrong(path, "invalid patch format of retainKeys")
     return {name: value for name, value in live.items() if name in keys}
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from echelon.api import jsonpath
 from echelon.api.base import JSON, JSONObject
 from echelon.api.kinds import Column, Kind
+from echelon.api.printing import human_duration
 
 _NAME = {
     "name": "Name",
@@ -22,8 +23,11 @@ class Printer:
     """Turns objects of a kind into rows."""
 
     def __init__(self, kind: Kind[object]) -> None:
-        self.definitions: list[JSONObject] = [_NAME, *(_definition(column) for column in kind.columns)]
+        self.definitions: list[JSONObject] = [_definition(column) for column in kind.columns]
         self._cells: list[Cell] = [_cell(column) for column in kind.columns]
+        if all(column.name != "Name" for column in kind.columns):  # events have theirs at the end
+            self.definitions.insert(0, _NAME)
+            self._cells.insert(0, lambda obj, _now: obj["metadata"]["name"])
 
     def table(
         self, objects: Sequence[JSONObject], meta: JSONObject, now: datetime, *, include: str, headers: bool = True
@@ -38,7 +42,7 @@ class Printer:
         }
 
     def _row(self, obj: JSONObject, now: datetime, include: str) -> JSONObject:
-        row: JSONObject = {"cells": [obj["metadata"]["name"], *(cell(obj, now) for cell in self._cells)]}
+        row: JSONObject = {"cells": [cell(obj, now) for cell in self._cells]}
         if include != "None":
             row["object"] = obj if include == "Object" else partial(obj)
         return row
@@ -62,6 +66,8 @@ def _definition(column: Column) -> JSONObject:
 def _cell(column: Column) -> Cell:
     if column.cell is not None:
         compute = column.cell
+        if column.type == "date":
+            return lambda obj, now: age(compute(obj), now)
         return lambda obj, _now: compute(obj)
     path = jsonpath.compile(column.path)
 
@@ -88,25 +94,4 @@ def age(timestamp: JSON, now: datetime) -> str:
         then = datetime.fromisoformat(timestamp)
     except (TypeError, ValueError):
         return "<invalid>"
-    return duration((now - then).total_seconds())
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time in the two units that matter."""
-    if seconds < 0:
-        return "<invalid>" if seconds < -2 else "0s"
-    whole = int(seconds)
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    steps: tuple[tuple[bool, str, int, str], ...] = (
-        (whole < 120, f"{whole}s", 0, ""),
-        (minutes < 10, f"{minutes}m", whole % 60, "s"),
-        (minutes < 180, f"{minutes}m", 0, ""),
-        (hours < 8, f"{hours}h", minutes % 60, "m"),
-        (hours < 48, f"{hours}h", 0, ""),
-        (days < 8, f"{days}d", hours % 24, "h"),
-        (days < 730, f"{days}d", 0, ""),
-        (days < 2920, f"{days // 365}y", days % 365, "d"),
-        (True, f"{days // 365}y", 0, ""),
-    )
-    _, text, rest, unit = next(step for step in steps if step[0])
-    return f"{text}{rest}{unit}" if rest else text
+    return human_duration((now - then).total_seconds())

@@ -25,6 +25,9 @@ def _fill_pod_spec(pod_spec: JSONObject) -> None:
         newest = "@" not in image and tag in ("", "latest")
         container.setdefault("imagePullPolicy", "Always" if newest else "IfNotPresent")
         resources = container.get("resources") or {}
+        for amounts in resources.values():
+            if isinstance(amounts, dict):  # half a core may be written as a number
+                amounts.update({name: repr(n) for name, n in amounts.items() if isinstance(n, float)})
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
     if pod_spec.get("serviceAccountName"):
@@ -40,7 +43,9 @@ def _fill_template(obj: JSONObject) -> JSONObject:
 
 
 def _create_pod(_cluster: LogicalCluster, obj: JSONObject, _user: User) -> None:
-    _fill_pod_spec(obj.setdefault("spec", {}))
+    spec = obj.setdefault("spec", {})
+    _fill_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
     obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
 
 

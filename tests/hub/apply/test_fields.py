@@ -102,7 +102,7 @@ def test_steps_of_an_unknown_kind_are_ignored() -> None:
     assert FieldSet.from_fields_v1({"f:a": {"q:future": {}}, "f:b": {}}).to_fields_v1() == {"f:b": {}}
 
 
-@pytest.mark.parametrize("step", ["", "f", "nonsense", "k:{", "k:5", "v:", "i:x", "i:1.5"])
+@pytest.mark.parametrize("step", ["", "f", "nonsense", "k:{", "k:5", "v:", "i:x", "i:1.5", "v:" + "[" * 100_000])
 def test_steps_that_can_not_be_read_are_errors(step: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the text is for nobody: such entries are dropped
         FieldSet.from_fields_v1({step: {}})

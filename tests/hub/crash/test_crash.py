@@ -107,11 +107,14 @@ def whole(entry: Entry) -> None:
 
 async def inspect(path: Path, known: Known) -> None:
     log = Log(path)
-    store = Store(log, "hub")
+    store = Store(log, "hub", history=1_000_000)
+    kept = {revision for revision in known.seen if revision > store.compacted}
     for change in await store.watch("things", since=store.compacted).next(0):
         whole(change.entry)
         digest = change.entry.object["digest"]
         known.note("saw", change.revision, change.entry.key, gone=change.type == "DELETED", digest=digest)
+        kept.discard(change.revision)
+    assert not kept, "the history has holes"
     check(store, known)
     known.revision = store.revision
     await log.close()

@@ -22,6 +22,7 @@ Path: TypeAlias = tuple[str, ...]
 
 SELF = "."
 _KINDS = "fkvi"
+_SHORT = 200  # steps that are worth to be remembered; a client may send longer ones, but not to stay
 
 
 class FieldSet:
@@ -144,17 +145,23 @@ def _canonical(value: JSON) -> str:
     return text
 
 
-@lru_cache(maxsize=8192)
 def _normal(step: str) -> str | None:
     """Return the step as we would write it, so that equal steps are equal strings; None for an unknown kind."""
+    if step[:2] == "f:":
+        return step
+    return _normal_short(step) if len(step) <= _SHORT else _normalised(step)
+
+
+def _normalised(step: str) -> str | None:
     kind, colon, text = step[:1], step[1:2], step[2:]
     if colon != ":":
         raise ValueError(f"missing colon: {step}")
-    if kind == "f":
-        return step
     if kind not in _KINDS:
         return None
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"nested too deep: {step[:_SHORT]}") from None
     if kind == "v":
         return value_step(value)
     if kind == "k" and isinstance(value, dict):
@@ -162,6 +169,9 @@ def _normal(step: str) -> str | None:
     if kind == "i" and type(value) is int:
         return f"i:{value}"
     raise ValueError(f"parsing key as path element: {step}")
+
+
+_normal_short = lru_cache(maxsize=8192)(_normalised)
 
 
 def _read(node: JSON) -> Node | None:
@@ -172,7 +182,7 @@ def _read(node: JSON) -> Node | None:
     for step, child in node.items():
         if step == SELF:
             result[SELF] = {}
-        elif (known := step if step[:2] == "f:" else _normal(step)) is not None:
+        elif (known := _normal(step)) is not None:
             below = _read(child)
             if below is not None:
                 result[known] = _united(result[known], below) if known in result else below
@@ -181,8 +191,11 @@ def _read(node: JSON) -> Node | None:
     return result if result or not node else None
 
 
-@lru_cache(maxsize=8192)
 def _rank(step: str) -> tuple[Any, ...]:
+    return _rank_short(step) if len(step) <= _SHORT else _ranked(step)
+
+
+def _ranked(step: str) -> tuple[Any, ...]:
     if step == SELF:
         return (-1,)
     kind, text = step[0], step[2:]
@@ -192,6 +205,9 @@ def _rank(step: str) -> tuple[Any, ...]:
     if kind == "k":
         return 1, [(name, _value_rank(part)) for name, part in value.items()]
     return _KINDS.index(kind), _value_rank(value)
+
+
+_rank_short = lru_cache(maxsize=8192)(_ranked)
 
 
 def _value_rank(value: JSON) -> tuple[int, JSON]:

@@ -1,0 +1,1 @@
+"""The simulated fleet, and the virtual time that it lives in."""
