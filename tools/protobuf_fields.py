@@ -7,7 +7,8 @@ for a new Kubernetes version, with the directory that holds its modules:
 
     PYTHONPATH=src python tools/protobuf_fields.py "$(go env GOMODCACHE)/k8s.io" v0.36.3
 
-A type, tag or JSON form that the decoder has no rule for ends the run, so that it is never guessed.
+A type, tag or JSON form that the decoder has no rule for ends the run, so that it is never guessed; in the end, the
+examples that come with the modules, each object in both formats, must decode to the same.
 """
 
 import json
@@ -18,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from echelon.api import registry
-from echelon.hub.protobuf import FORMS, OMIT_ZERO, SCALARS
+from echelon.api.base import JSON
+from echelon.hub.protobuf import FORMS, OMIT_ZERO, SCALARS, decode
 
 OUTPUT = Path(__file__).parents[1] / "src" / "echelon" / "hub" / "protobuf_fields.json"
 
@@ -176,6 +178,30 @@ def collect(modules: Path, version: str) -> dict[str, dict[str, list[str]]]:
     return messages
 
 
+def check_examples(modules: Path, version: str) -> int:
+    """Decode the example of each kind, compare it with its JSON form, and return how many there were."""
+    directories = (f"api@{version}", f"apiextensions-apiserver@{version}/pkg/apis")
+    checked = 0
+    for kind in kinds():
+        name = kind.replace("*", "v1").replace("/", ".")
+        name = f"core.{name}" if name.startswith("v1.") else name
+        for path in (modules / directory / "testdata" / "HEAD" / name for directory in directories):
+            example = path.with_name(f"{path.name}.pb")
+            if example.exists():
+                printed = without_nulls(json.loads(example.with_suffix(".json").read_text()))
+                if decode(example.read_bytes(), json.loads) != printed:
+                    raise SystemExit(f"{kind} does not decode to what Go prints")
+                checked += 1
+    return checked
+
+
+def without_nulls(value: JSON) -> JSON:
+    """Leave out what Go prints as null: it is the same as nothing."""
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
 def main() -> None:
     """Write the table: one line a message, so that a new version shows as a readable difference."""
     modules, version = Path(sys.argv[1]), sys.argv[2]
@@ -183,6 +209,7 @@ def main() -> None:
     lines = [f"{json.dumps(name)}:{json.dumps(messages[name], separators=(',', ':'))}" for name in sorted(messages)]
     listed = json.dumps({name: short(full) for name, full in sorted(kinds().items())}, separators=(",", ":"))
     OUTPUT.write_text('{"kinds":' + listed + ',\n"messages":{\n' + ",\n".join(lines) + "\n}}\n")
+    print(f"{len(messages)} messages of {len(kinds())} kinds; {check_examples(modules, version)} examples agree")
 
 
 if __name__ == "__main__":

@@ -42,8 +42,42 @@ class Request:
     duplicate_fields: tuple[str, ...] = ()  # what the decoder found given twice
 
 
-def admit_body(resource: Resource, body: object, request: Request, *, defaults: bool = True) -> JSONObject:
+class Undecodable(errors.BadRequest):
+    """The body is none of its kind."""
+
+
+def admit_body(resource: Resource, body: object, request: Request) -> JSONObject:
     """Return a private copy of what the client sent: of the right kind, without unknown fields, with defaults."""
+    obj, unknown = _decoded(resource, body)
+    findings = [f'duplicate field "{path}"' for path in request.duplicate_fields]
+    findings += [f'unknown field "{path}"' for path in unknown]
+    if findings and request.field_validation == "Strict":
+        raise _undecodable(resource, "strict decoding error: " + ", ".join(findings))
+    if request.field_validation != "Ignore":
+        request.warnings.extend(findings)
+    resource.structural.default(obj)
+    return obj
+
+
+def admit_config(resource: Resource, body: JSONObject, request: Request) -> JSONObject:
+    """Return a private copy of what a manager wants to apply. Unknown fields could not be owned, so none are allowed."""
+    kind = resource.kind
+    group, _, version = str(body.get("apiVersion") or "").rpartition("/")
+    if (body.get("apiVersion"), body.get("kind")) != (kind.api_version, kind.kind):
+        raise errors.BadRequest(f"invalid object type: {group}/{version}, Kind={body.get('kind') or ''}")
+    obj, unknown = _decoded(resource, body)
+    if unknown:
+        who = f"/{obj['metadata'].get('name', '')}; {group}/{version}, Kind={kind.kind}"
+        why = [f".{path}: field not declared in schema" for path in unknown]
+        listed = why[0] if len(why) == 1 else "\n  ".join(["errors:", *why])
+        raise errors.BadRequest(f"failed to create typed patch object ({who}): {listed}")
+    if request.duplicate_fields and request.field_validation == "Strict":
+        listed = ", ".join(f'key "{path}" already set in map' for path in request.duplicate_fields)
+        raise errors.BadRequest(f"error strict decoding YAML: {listed}")
+    return obj
+
+
+def _decoded(resource: Resource, body: object) -> tuple[JSONObject, list[str]]:
     kind = resource.kind
     if not isinstance(body, dict):
         raise errors.BadRequest(

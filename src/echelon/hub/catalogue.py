@@ -4,7 +4,7 @@ A server of thousands of logical clusters must not compile the same schemas thou
 are shared: built-in ones by all clusters, custom ones by all that have the same CRD.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -66,6 +66,13 @@ class Resource:
         """Whether objects are stored at all; reviews are only answered."""
         return self.kind.kind not in _ANSWERED_ONLY
 
+    @property
+    def verbs(self) -> Sequence[str]:
+        """What can be done with it; namespaces are deleted one by one."""
+        if not self.persistent:
+            return ("create",)
+        return [verb for verb in _VERBS if verb != "deletecollection" or self.kind.resource != "namespaces"]
+
     def outgoing(self, stored: JSONObject) -> JSONObject:
         """Return a stored object as this version shows it."""
         return self.from_storage(stored) if self.from_storage else stored
@@ -75,6 +82,7 @@ class Resource:
         return self.to_storage(shown) if self.to_storage else shown
 
 
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _ANSWERED_ONLY = frozenset({
     "TokenReview", "SelfSubjectReview", "TokenRequest", "SubjectAccessReview",
     "SelfSubjectAccessReview", "LocalSubjectAccessReview", "SelfSubjectRulesReview", "Scale",

@@ -69,6 +69,7 @@ class InProcessClient:
         """Return the objects of a namespace, or of all when it is empty."""
         resource = self._allowed("list", kind, namespace)
         query = reading.Query(namespace, labels, fields, limit, continue_, resource_version, resource_version_match)
+        reading.check_query(query, watching=False)
         found = await reading.list_(self._cluster, resource, query)
         items = [_typed(kind, resource, entry) for entry in found.entries]
         return Page(items, str(found.revision), found.continue_, found.remaining or 0)
@@ -88,7 +89,7 @@ class InProcessClient:
         """Follow changes after a resource version."""
         resource = self._allowed("watch", kind, namespace)
         query = reading.Query(
-            namespace, labels, fields, resource_version=resource_version, initial_events=initial_events
+            namespace, labels, fields, resource_version=resource_version, initial_events=initial_events or None
         )
         idle = float(timeout_seconds) if timeout_seconds else _BOOKMARK_SECONDS
         synced = not initial_events

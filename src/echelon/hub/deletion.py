@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from echelon.api.base import JSONObject
-from echelon.hub import reading
+from echelon.hub import causes, reading
 from echelon.hub.admission import Request, Target, check_preconditions
 from echelon.hub.builtin import strategy_of
 from echelon.hub.cluster import LogicalCluster
@@ -15,7 +15,7 @@ from echelon.kube.client import DeleteOptions
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-_POLICIES = ("", "Background", "Foreground", "Orphan")
+_POLICIES = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
     check_preconditions(target, old, wanted.uid, wanted.resource_version)
     before = target.resource.outgoing(old.object)
     strategy.check_delete(before)
-    grace = strategy.grace_period(before, options.grace_period_seconds)
+    asked = options.grace_period_seconds
+    grace = strategy.grace_period(before, 1 if asked is not None and asked < 0 else asked)
     marked = _marked(cluster, before, options.propagation, grace)
     strategy.prepare_delete(marked)
     gone = grace == 0 and strategy.may_go(marked)
@@ -89,11 +90,6 @@ async def delete_collection(
 
 def check_options(options: DeleteOptions) -> None:
     """Refuse delete options that mean nothing."""
-    if options.propagation not in _POLICIES:
-        listed = ", ".join(f'"{name}"' for name in ("Background", "Foreground", "Orphan"))
-        why = f'Unsupported value: "{options.propagation}": supported values: {listed}'
-        cause = errors.Cause("propagationPolicy", why, "FieldValueNotSupported")
+    if options.propagation and options.propagation not in _POLICIES:
+        cause = causes.not_supported("propagationPolicy", options.propagation, (*_POLICIES, "nil"))
         raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-    if (options.grace_period_seconds or 0) < 0:
-        why = f"Invalid value: {options.grace_period_seconds}: must be greater than or equal to 0"
-        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [errors.Cause("gracePeriodSeconds", why)])

@@ -7,7 +7,6 @@ from echelon.hub.catalogue import Catalogue, Resource
 from echelon.hub.subresources import SUBRESOURCES
 from echelon.kube.errors import NotFound
 
-_ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _STATUS_VERBS = ["get", "patch", "update"]
 
 
@@ -89,10 +88,6 @@ def _group(name: str, versions: Iterable[str]) -> JSONObject:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _verbs(resource: Resource) -> list[str]:
-    return _ALL_VERBS if resource.persistent else ["create"]
-
-
 def _subresources(resource: Resource) -> Iterable[tuple[str, str, str, str, list[str]]]:
     """Yield (name, group, version, kind, verbs)."""
     kind = resource.kind
@@ -113,7 +108,7 @@ def _plain(resource: Resource) -> Iterable[JSONObject]:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": _verbs(resource),
+        "verbs": list(resource.verbs),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
@@ -134,7 +129,7 @@ def _aggregated(resource: Resource) -> JSONObject:
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": _verbs(resource),
+        "verbs": list(resource.verbs),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)

@@ -7,13 +7,14 @@ catalogue, which changes at run time, and the facts that are read off an address
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from echelon.api.base import JSONObject
 from echelon.hub import audit, codec
+from echelon.hub.causes import quoted
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.identity import Authenticator, User
 from echelon.hub.impersonation import impersonation
@@ -24,6 +25,9 @@ from echelon.kube import errors
 _log = logging.getLogger(__name__)
 
 _UNKNOWN = User("")
+# Clients give up on headers that are too long.
+_WARNING_CHARACTERS = 4096
+_LONGEST_WARNING = 256
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Call:
     info: RequestInfo
     served: Served
     user: User
+    warnings: list[str] = field(default_factory=list)  # for the answer's headers, whether it is good or bad
 
 
 Endpoint = Callable[[Call], Awaitable[web.StreamResponse]]
@@ -68,6 +73,7 @@ class Gate:
         info = parse(http.method, http.path, http.query)
         asker, user, decision = _UNKNOWN, _UNKNOWN, Decision(False)
         response: web.StreamResponse | None = None
+        warnings: list[str] = []
         try:
             served = self._find(info.cluster)
             if served is None:
@@ -76,9 +82,10 @@ class Gate:
             user = _acting_as(http, served, asker)
             decision = _allow(served, info, user)
             endpoint = self._resources if info.is_resource else self._others
-            response = await endpoint(Call(http, info, served, user))
+            response = await endpoint(Call(http, info, served, user, warnings))
         except errors.ApiError as error:
             response = failure(error)
+            warn(response, warnings)
         except asyncio.CancelledError:
             raise  # the client went away; a write that was under way completes without it
         except ConnectionError:
@@ -177,6 +184,17 @@ def document(body: object, *, status: int = 200, headers: dict[str, str] | None 
     return web.Response(body=codec.encode(body), status=status, content_type="application/json", headers=headers)
 
 
+def warn(response: web.StreamResponse, warnings: Iterable[str]) -> None:
+    """Tell the client what it should know although its request was understood."""
+    room = _WARNING_CHARACTERS
+    for warning in warnings:
+        text = quoted(warning[:_LONGEST_WARNING])  # names of fields are the client's: they must not end the header
+        room -= len(text)
+        if room < 0:
+            return
+        response.headers.add("Warning", f"299 - {text}")
+
+
 async def read_body(http: web.BaseRequest) -> bytes:
     """Read a body up to the limit; what is longer is refused without being read."""
     if (http.content_length or 0) > codec.MAX_BODY_BYTES:
@@ -194,9 +212,9 @@ def _too_large() -> errors.TooLarge:
     return errors.TooLarge(f"Request entity too large: limit is {codec.MAX_BODY_BYTES}")
 
 
-def decode(http: web.BaseRequest, data: bytes) -> JSONObject:
-    """Decode a body that must be an object."""
-    body = codec.decode_body(data, http.headers.get("Content-Type", "application/json"))
+def decode(http: web.BaseRequest, data: bytes, kind: str = "") -> JSONObject:
+    """Decode a body that must be an object, of a certain kind if one is given."""
+    body = codec.decode_body(data, http.headers.get("Content-Type", "application/json"), kind)
     if not isinstance(body, dict):
         raise errors.BadRequest("the object provided is unrecognized: expected an object")
     return body

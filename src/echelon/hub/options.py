@@ -1,122 +1,166 @@
 """The options of a request: what its query, headers and body say besides the object itself."""
 
 import random
+import re
 from collections.abc import Sequence
 
+import msgspec
+
 from echelon.api.base import JSONObject
-from echelon.hub import codec, reading, rendering
+from echelon.hub import causes, codec, reading, rendering
 from echelon.hub.admission import Request, Target
 from echelon.hub.http import Call, decode
+from echelon.hub.metadata import manager_errors
 from echelon.hub.request import truth
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
 
 # A watch without a time limit ends after this, or up to twice as long, so that clients spread over servers.
 _WATCH_SECONDS = 1800.0
+# What the options of a write are called when they are refused.
+_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+_MORE_THAN_ANYBODY_HAS = 2**31
 
 
 def query_of(call: Call, target: Target) -> reading.Query:
     """Read what a list or a watch asks for."""
     query = call.http.query
-    fields = query.get("fieldSelector", "")
-    limit = query.get("limit", "0") or "0"
-    if not limit.isdigit():
-        raise errors.BadRequest(f'strconv.ParseInt: parsing "{limit}": invalid syntax')
-    return reading.Query(
+    initial = query.get("sendInitialEvents")
+    _integer(query.get("timeoutSeconds"))
+    asked = reading.Query(
         target.namespace,
         query.get("labelSelector", ""),
-        f"{fields},metadata.name={call.info.name}" if call.info.verb == "watch" and _named(call) else fields,
-        int(limit),
+        query.get("fieldSelector", ""),
+        min(max(_integer(query.get("limit")), 0), _MORE_THAN_ANYBODY_HAS),
         query.get("continue", ""),
         query.get("resourceVersion", ""),
         query.get("resourceVersionMatch", ""),
         truth(query.get("allowWatchBookmarks")),
-        truth(query.get("sendInitialEvents")),
+        None if initial is None else truth(initial),
     )
+    reading.check_query(asked, watching=call.info.verb == "watch")
+    return asked
 
 
-def _named(call: Call) -> bool:
-    """Tell whether a watch names its object in the address."""
-    return call.http.path.rstrip("/").endswith(f"/{call.info.resource}/{call.info.name}")
+def _integer(text: str | None) -> int:
+    """Read a number as Kubernetes does; absent is 0."""
+    if not text:
+        return 0
+    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
+        raise errors.BadRequest(f"strconv.ParseInt: parsing {causes.quoted(text)}: invalid syntax")
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
+        raise errors.BadRequest(f"strconv.ParseInt: parsing {causes.quoted(text)}: value out of range")
+    return int(text)
 
 
-def write_request(
-    call: Call,
-    data: bytes,
-    *,
-    apply: bool = False,
-    dry_run: bool | None = None,
-) -> Request:
-    """Read how a write shall be done."""
-    query = call.http.query
-    manager = query.get("fieldManager", "")
+def write_request(call: Call, data: bytes, body: object = None, *, apply: bool = False) -> Request:
+    """Read how a write shall be done. `body` is what `data` was decoded to: keys that were given twice are found."""
+    query, kind = call.http.query, _OPTIONS.get(call.info.verb, "CreateOptions")
+    manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
+    dry_run = query.getall("dryRun", [])
+    found = list(manager_errors(manager))
     if apply and not manager:
-        cause = errors.Cause("fieldManager", "Required value: is required for apply patch", "FieldValueRequired")
-        raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-    validation = query.get("fieldValidation") or "Warn"
-    if validation not in ("Ignore", "Warn", "Strict"):
-        why = f'Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
-        cause = errors.Cause("fieldValidation", why, "FieldValueNotSupported")
-        raise errors.invalid("Options", "meta.k8s.io", "", [cause])
-    repeated: tuple[str, ...] = ()
-    if data and validation == "Strict":
-        repeated = tuple(codec.duplicates(data, call.http.headers.get("Content-Type", "")))
+        found.append(causes.required("fieldManager", "is required for apply patch"))
+    if validation not in ("", "Ignore", "Warn", "Strict"):
+        found.append(causes.not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+    found += _dry_run_errors(dry_run)
+    if found:
+        raise errors.invalid(kind, "meta.k8s.io", "", found)
+    repeated: Sequence[str] = ()
+    if validation != "Ignore" and _may_repeat(data, body):
+        repeated = codec.duplicates(data, call.http.headers.get("Content-Type", ""))
     return Request(
         call.user,
-        dry_run=_dry_run(query.getall("dryRun", [])) if dry_run is None else dry_run,
-        field_manager=(manager or _agent(call))[:128],
-        field_validation=validation,
-        duplicate_fields=repeated,
+        dry_run="All" in dry_run,
+        field_manager=manager or _agent(call),
+        field_validation=validation or "Warn",
+        warnings=call.warnings,
+        duplicate_fields=tuple(repeated),
     )
+
+
+def _may_repeat(data: bytes, body: object) -> bool:
+    """Tell whether a document has more quotes than its content needs; a second look at it is expensive."""
+    if not data.lstrip().startswith(b"{"):
+        return isinstance(body, dict)
+    return isinstance(body, dict) and data.count(b'"') != codec.encode(body).count(b'"')
 
 
 def _agent(call: Call) -> str:
-    return call.http.headers.get("User-Agent", "").split("/")[0] or "unknown"
+    name = call.http.headers.get("User-Agent", "").split("/")[0]
+    return "".join(filter(str.isprintable, name))[:128] or "unknown"
 
 
-def _dry_run(values: Sequence[str]) -> bool:
-    if any(value not in ("All", "") for value in values):
-        why = f'Unsupported value: "{values[0]}": supported values: "All"'
-        cause = errors.Cause("dryRun", why, "FieldValueNotSupported")
-        raise errors.invalid("Options", "meta.k8s.io", "", [cause])
-    return "All" in values
+def _dry_run_errors(values: Sequence[str]) -> list[errors.Cause]:
+    wrong = any(value not in ("All", "") for value in values)
+    return [causes.not_supported("dryRun", list(values), ("All",))] if wrong else []
+
+
+class _Preconditions(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteOptions(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    grace_period_seconds: int | None = None
+    orphan_dependents: bool | None = None
+    propagation_policy: str | None = None
+    preconditions: _Preconditions | None = None
+    dry_run: list[str] | None = None
 
 
 def delete_options(call: Call, data: bytes) -> DeleteOptions:
     """Read how an object shall go, from the body or the address."""
-    body: JSONObject = decode(call.http, data) if data.strip() else {}
-    query = call.http.query
-    if body and body.get("kind") not in (None, "DeleteOptions"):
-        raise errors.BadRequest(f"delete options expected, got {body.get('kind')}")
-    wanted = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    orphan = body.get("orphanDependents", truth(query["orphanDependents"]) if "orphanDependents" in query else None)
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy", "")
+    asked, query = _delete_body(call, data), call.http.query
+    wanted = asked.preconditions or _Preconditions()
+    grace, orphan = asked.grace_period_seconds, asked.orphan_dependents
+    if grace is None and query.get("gracePeriodSeconds"):
+        grace = _integer(query["gracePeriodSeconds"])
+    if orphan is None and "orphanDependents" in query:
+        orphan = truth(query["orphanDependents"])
+    propagation = asked.propagation_policy or query.get("propagationPolicy", "")
+    dry_run = asked.dry_run or query.getall("dryRun", [])
+    found = _dry_run_errors(dry_run)
     if orphan is not None and propagation:
-        why = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
-        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [errors.Cause("propagationPolicy", why)])
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(causes.invalid("propagationPolicy", propagation, why))
+    if found:
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", found)
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
     return DeleteOptions(
-        Preconditions(wanted.get("uid") or "", wanted.get("resourceVersion") or ""),
-        propagation,
-        int(grace) if grace is not None else None,
-        _dry_run(body.get("dryRun") or query.getall("dryRun", [])),
+        Preconditions(wanted.uid or "", wanted.resource_version or ""), propagation, grace, "All" in dry_run
     )
 
 
-def format_of(call: Call) -> rendering.Format:
+def _delete_body(call: Call, data: bytes) -> _DeleteOptions:
+    body: JSONObject = decode(call.http, data) if data.strip() else {}
+    kind = body.get("kind")
+    if kind not in (None, "", "DeleteOptions"):
+        raise errors.BadRequest(f"delete options expected, got {kind}")
+    try:
+        return msgspec.convert(body, _DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"json: cannot unmarshal DeleteOptions: {error}") from None
+
+
+def format_of(call: Call, *, stream: bool = False) -> rendering.Format:
     """Read what form of answer the client takes."""
-    form = rendering.negotiate(call.http.headers.get("Accept", ""))
+    form = rendering.negotiate(call.http.headers.get("Accept", ""), stream=stream)
     include = call.http.query.get("includeObject")
-    return rendering.Format(form.media_type, form.shape, include) if include and form.shape == "Table" else form
+    if not include or form.shape != "Table":
+        return form
+    if include not in ("None", "Metadata", "Object"):
+        found = causes.invalid("includeObject", include, "must be 'Metadata', 'Object', 'None', or empty")
+        raise errors.BadRequest(f"Unable to convert to Table as requested: {found}")
+    return rendering.Format(form.media_type, form.shape, include)
 
 
 def time_limit(call: Call) -> float:
     """Return how many seconds a watch may last."""
-    text = call.http.query.get("timeoutSeconds", "")
-    if not text or text == "0":
+    seconds = _integer(call.http.query.get("timeoutSeconds"))
+    if seconds == 0:
         return _WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, keeps no secret
-    if not text.isdigit():
-        raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return float(text)
+    return float(max(seconds, 0))

@@ -24,23 +24,21 @@ from echelon.kube.errors import BadRequest, UnsupportedMediaType
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
+UNKNOWN_FORMAT: Final = (
+    "the body of the request was in an unknown format - "
+    "accepted media types include: application/json, application/yaml"
+)
 # As deep as JSON may be; it also keeps the decoder's own recursion far from Python's limit.
 MAX_DEPTH: Final = 100
-# A body of the permitted size that says something has fewer; empty messages of two bytes would keep the hub busy.
-MAX_VALUES: Final = 500_000
+# A body that says something has far fewer; a body of empty messages, two bytes each, would keep the hub busy.
+MAX_VALUES: Final = 250_000
 
 OMIT_ZERO: Final = "omit"
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
-SCALARS: Final = {
-    "bool": _VARINT,
-    "int32": _VARINT,
-    "int64": _VARINT,
-    "double": _EIGHT_BYTES,
-    "string": _BYTES,
-    "bytes": _BYTES,
-    "json": _BYTES,
-}
+_NUMBERS = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT, "double": _EIGHT_BYTES}
+SCALARS: Final = _NUMBERS | {"string": _BYTES, "bytes": _BYTES, "json": _BYTES}
 _FIXED_SIZES = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
+_EMPTY = memoryview(b"")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,14 +59,10 @@ def _table() -> _Table:
     return msgspec.json.decode(text, type=_Table)
 
 
-def decode(data: bytes, read_json: Callable[[bytes], JSON] = msgspec.json.decode) -> JSONObject:
+def decode(data: bytes, read_json: Callable[[bytes], JSON]) -> JSONObject:
     """Decode the body of a request. `read_json` reads the JSON inside it, and raises ValueError if it cannot."""
     if not data.startswith(MAGIC):
-        raise BadRequest(
-            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
-            if data
-            else "empty data"
-        )
+        raise BadRequest("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     reader = _Reader(read_json)
     try:
         api_version, kind, raw = reader.envelope(memoryview(data)[len(MAGIC) :])
@@ -77,10 +71,7 @@ def decode(data: bytes, read_json: Callable[[bytes], JSON] = msgspec.json.decode
         known = _table().kinds
         message = known.get(f"{api_version}/{kind}") or known.get(f"*/{kind}")
         if message is None:
-            raise UnsupportedMediaType(
-                "the body of the request was in an unknown format - "
-                "accepted media types include: application/json, application/yaml"
-            )
+            raise UnsupportedMediaType(UNKNOWN_FORMAT)
         return {"apiVersion": api_version, "kind": kind, **reader.message(raw, message, 0)}
     except (ValueError, OverflowError) as error:
         # UnicodeDecodeError prints the whole text that it failed on.
@@ -102,30 +93,27 @@ class _Reader:
 
     def envelope(self, data: memoryview) -> tuple[str, str, memoryview]:
         """Return the API version, the kind and the bytes of the object that a body carries."""
-        names, raw = {1: "", 2: ""}, memoryview(b"")
-        for number, _, value in self._fields(data):
-            if number in (1, 2) and isinstance(value, int):
-                raise _Malformed("wrong wireType = 0 for field Unknown")
-            if number == 2 and not isinstance(value, int):
-                raw = value
-            elif number == 1 and not isinstance(value, int):
-                for part, _, text in self._fields(value):
-                    names[part] = "" if isinstance(text, int) else str(text, "utf-8")
-        return names[1], names[2], raw
+        parts = self._parts(data)
+        names = self._parts(parts.get(1, _EMPTY))
+        return str(names.get(1, _EMPTY), "utf-8"), str(names.get(2, _EMPTY), "utf-8"), parts.get(2, _EMPTY)
+
+    def _parts(self, data: memoryview) -> dict[int, memoryview]:
+        return {number: value for number, _, value in self._fields(data) if not isinstance(value, int)}
 
     def message(self, data: memoryview, kind: str, depth: int) -> JSONObject:
         """Read the fields of a message; those that nobody knows belong to a newer Kubernetes, and are passed over."""
         if depth > MAX_DEPTH:
             raise _Malformed("exceeded max depth")
-        known, result = self._messages[kind], {}
+        known = self._messages[kind]
+        result: JSONObject = {}
         for number, wire, value in self._fields(data):
             field = known.get(number)
             if field is None:
                 continue
             if field.rule == "list":
-                result.setdefault(field.name, []).extend(self._items(wire, value, field, depth))
+                result.setdefault(field.name, []).extend(self._items(wire, value, field, depth + 1))
             elif field.rule == "map":
-                key, item = self._entry(_sized(wire, value, field), field, depth)
+                key, item = self._entry(_sized(wire, value, field), field, depth + 1)
                 result.setdefault(field.name, {})[key] = item
             elif field.rule == "inline":
                 result.update(self.message(_sized(wire, value, field), field.type, depth + 1))
@@ -153,7 +141,7 @@ class _Reader:
         return FORMS[kind](read) if kind in FORMS else read
 
     def _items(self, wire: int, value: int | memoryview, field: _Field, depth: int) -> Iterator[JSON]:
-        packed = wire == _BYTES and SCALARS.get(field.type, _BYTES) == _VARINT
+        packed = wire == _BYTES and SCALARS.get(field.type) == _VARINT
         if not packed or isinstance(value, int):
             yield self._value(wire, value, field, depth)
             return
@@ -164,13 +152,8 @@ class _Reader:
             yield _number(number, field.type)
 
     def _entry(self, data: memoryview, field: _Field, depth: int) -> tuple[str, JSON]:
-        key, item = "", self._value(_BYTES, memoryview(b""), field, depth)
-        for number, wire, value in self._fields(data):
-            if number == 1:
-                key = str(_sized(wire, value, field), "utf-8")
-            elif number == 2:
-                item = self._value(wire, value, field, depth)
-        return key, item
+        parts = self._parts(data)
+        return str(parts.get(1, _EMPTY), "utf-8"), self._value(_BYTES, parts.get(2, _EMPTY), field, depth)
 
     def _fields(self, data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
         """Yield number, wire type and value of each field."""
@@ -181,16 +164,15 @@ class _Reader:
             number, wire = tag >> 3, tag & 7
             if number == 0:
                 raise _Malformed(f"illegal tag {number} (wire type {wire})")
-            if wire == _VARINT:
-                value, at = _varint(data, at)
-                yield number, wire, value
-                continue
-            if wire == _BYTES:
-                size, at = _varint(data, at)
-            elif wire in _FIXED_SIZES:
+            if wire in _FIXED_SIZES:
                 size = _FIXED_SIZES[wire]
+            elif wire in (_VARINT, _BYTES):
+                size, at = _varint(data, at)  # of a number, the value itself
             else:
                 raise _Malformed(f"illegal wireType {wire}")
+            if wire == _VARINT:
+                yield number, wire, size
+                continue
             if size > end - at:
                 raise _Malformed("unexpected EOF")
             yield number, wire, data[at : at + size]
@@ -210,6 +192,8 @@ def _sized(wire: int, value: int | memoryview, field: _Field) -> memoryview:
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     """Return the number that starts at a position, and the position after it."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1  # most are that short
     value = shift = 0
     for position in range(at, min(at + 10, len(data))):
         byte = data[position]
@@ -239,31 +223,20 @@ def _double(data: memoryview) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _time(read: JSONObject) -> str | None:
-    return _timestamp(read["seconds"], 0, "seconds") if "seconds" in read else None
-
-
-def _micro_time(read: JSONObject) -> str | None:
-    return _timestamp(read.get("seconds", 0), read.get("nanos", 0), "microseconds") if read else None
-
-
-def _timestamp(seconds: int, nanos: int, precision: str) -> str:
-    moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+def _time(read: JSONObject, precision: str, nanos: int = 0) -> str | None:
+    if not read:
+        return None  # the zero time of Go
+    moment = _EPOCH + timedelta(seconds=read.get("seconds", 0), microseconds=nanos // 1000)
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
-
-
-def _int_or_string(read: JSONObject) -> int | str:
-    value: int | str = read.get("strVal", "") if read.get("type") else read.get("intVal", 0)
-    return value
 
 
 # The messages whose JSON form is not an object with their fields.
 FORMS: Final[dict[str, Callable[[JSONObject], JSON]]] = {
-    "meta.v1.Time": _time,
-    "meta.v1.MicroTime": _micro_time,
+    "meta.v1.Time": lambda read: _time(read, "seconds"),
+    "meta.v1.MicroTime": lambda read: _time(read, "microseconds", read.get("nanos", 0)),
     "meta.v1.FieldsV1": lambda read: read.get("Raw"),
     "pkg.runtime.RawExtension": lambda read: read.get("raw"),
-    "util.intstr.IntOrString": _int_or_string,
+    "util.intstr.IntOrString": lambda read: read.get("strVal", "") if read.get("type") else read.get("intVal", 0),
     "api.resource.Quantity": lambda read: read.get("string") or "0",
     "authentication.v1.ExtraValue": lambda read: read.get("items", []),
     "authorization.v1.ExtraValue": lambda read: read.get("items", []),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from echelon.api import labels as selectors
 from echelon.api.base import JSONObject
+from echelon.hub import causes
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.store import Change, Compacted, Entry, Key
@@ -21,6 +22,7 @@ from echelon.kube.client import EventType
 
 # How long a read waits for a revision that the server has not reached yet.
 FUTURE_REVISION_SECONDS = 3.0
+_DIGITS = 20  # of the largest number with 64 bits
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Query:
     resource_version: str = ""
     resource_version_match: str = ""
     bookmarks: bool = False
-    initial_events: bool = False
+    initial_events: bool | None = None  # None: only where no resource version is given
 
 
 @dataclass(frozen=True)
@@ -81,19 +83,43 @@ async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Fo
     return Found(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
 
 
+def check_query(query: Query, *, watching: bool) -> None:
+    """Refuse options that contradict each other."""
+    match, path, found = query.resource_version_match, "resourceVersionMatch", []
+    if watching:
+        if query.initial_events is not None and match != "NotOlderThan":
+            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            found.append(causes.forbidden(path, why))
+        if match and query.initial_events is None:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(causes.forbidden(path, why))
+        if match not in ("", "NotOlderThan"):
+            found.append(causes.not_supported(path, match, ("NotOlderThan",)))
+    else:
+        if match and not query.resource_version:
+            found.append(causes.forbidden(path, f"{path} is forbidden unless resourceVersion is provided"))
+        if match not in ("", "Exact", "NotOlderThan"):
+            found.append(causes.not_supported(path, match, ("Exact", "NotOlderThan", "")))
+        if match == "Exact" and query.resource_version == "0":
+            found.append(causes.forbidden(path, f'{path} "exact" is forbidden for resourceVersion "0"'))
+        if query.initial_events is not None:
+            found.append(causes.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if query.continue_ and (match or watching):
+        found.append(causes.forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    if found:
+        raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
+    parse_revision(query.resource_version)
+
+
 async def _position(cluster: LogicalCluster, query: Query) -> tuple[int | None, tuple[str, str] | None]:
     """Return the revision to list at (None: the newest) and the key to continue after."""
     if query.continue_:
+        position = _parse_continue(query.continue_)
         if query.resource_version not in ("", "0"):
             raise errors.BadRequest("specifying resource version is not allowed when using continue")
-        return _parse_continue(query.continue_)
+        await reach(cluster, position[0])
+        return position
     match, revision = query.resource_version_match, parse_revision(query.resource_version)
-    if match and not query.resource_version:
-        raise _bad_query("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if match not in ("", "Exact", "NotOlderThan"):
-        raise _bad_query("resourceVersionMatch", f'"{match}": supported values: "Exact", "NotOlderThan", ""')
-    if match == "Exact" and revision == 0:
-        raise _bad_query("resourceVersionMatch", 'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
     if revision:
         await reach(cluster, revision)
     exact = match == "Exact" or (revision > 0 and query.limit > 0 and not match)
@@ -128,7 +154,9 @@ async def watch(
     """
     store, matches = cluster.store, matcher(resource, query)
     revision = parse_revision(query.resource_version)
-    if query.initial_events or revision == 0:
+    if query.initial_events is False and revision == 0:
+        revision = store.revision
+    elif query.initial_events or revision == 0:
         if revision:
             await reach(cluster, revision)
         page = await list_(cluster, resource, Query(query.namespace, query.labels, query.fields))
@@ -186,7 +214,7 @@ def matcher(resource: Resource, query: Query) -> Matcher | None:
         if query.fields:
             tests.append(_field_matcher(resource, selectors.parse_fields(query.fields)))
     except selectors.SelectorError as error:
-        raise errors.BadRequest(f"unable to parse requirement: {error}") from None
+        raise errors.BadRequest(str(error)) from None
     if not tests:
         return None
     return tests[0] if len(tests) == 1 else lambda entry: all(test(entry) for test in tests)
@@ -226,15 +254,12 @@ def parse_revision(text: str) -> int:
     """Read a resource version; empty reads as 0."""
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit():
-        raise _bad_query(
-            "resourceVersion", f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
-    return int(text)
-
-
-def _bad_query(parameter: str, why: str) -> errors.Invalid:
-    return errors.invalid("ListOptions", "meta.k8s.io", "", [errors.Cause(parameter, why, "FieldValueForbidden")])
+    number = text.isascii() and text.isdigit()
+    if number and len(text) <= _DIGITS and int(text) < 2**64:
+        return int(text)
+    why = f"strconv.ParseUint: parsing {causes.quoted(text)}: {'value out of range' if number else 'invalid syntax'}"
+    found = causes.invalid("resourceVersion", text, why)
+    raise errors.BadRequest(f"invalid resource version: {found}")
 
 
 def _continue_token(revision: int, last: Key) -> str:
@@ -255,7 +280,7 @@ def _parse_continue(text: str) -> tuple[int, tuple[str, str]]:
         if token.v != "meta.k8s.io/v1" or not slash or token.rv < 1:
             raise ValueError
     except (ValueError, msgspec.MsgspecError):
-        raise errors.BadRequest("continue key is not valid: the token was not made by this server") from None
+        raise errors.BadRequest("invalid continue token: continue key is not valid: it was not made by this server") from None
     return token.rv, (namespace, name.removesuffix("\0"))
 
 

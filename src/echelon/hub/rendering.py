@@ -30,8 +30,9 @@ class Format:
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str, *, can_shape: bool = True) -> Format:
-    """Choose the first format in an Accept header that can be served."""
+def negotiate(accept: str, *, stream: bool = False) -> Format:
+    """Choose the first format in an Accept header that can be served; a stream is always of JSON documents."""
+    served = (JSON_TYPE,) if stream else (JSON_TYPE, YAML_TYPE)
     for item in accept.split(",") if accept else ("*/*",):
         media, *parameters = (part.strip() for part in item.split(";"))
         wanted = dict(part.partition("=")[::2] for part in parameters)
@@ -40,14 +41,14 @@ def negotiate(accept: str, *, can_shape: bool = True) -> Format:
             media = YAML_TYPE
         if media in ("*/*", "application/*"):
             media = JSON_TYPE
-        if media not in (JSON_TYPE, YAML_TYPE) or (shape and not can_shape):
+        if media not in served:
             continue
         if not shape:
             return Format(media)
         shape = shape.removesuffix("List")
         if shape in ("Table", "PartialObjectMetadata") and wanted.get("v") == "v1" and wanted.get("g") == "meta.k8s.io":
             return Format(media, shape)
-    listed = f"{JSON_TYPE}, {YAML_TYPE}"
+    listed = ", ".join(f"{media};stream=watch" if stream else media for media in served)
     raise NotAcceptable(f"only the following media types are accepted: {listed}")
 
 

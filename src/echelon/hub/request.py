@@ -28,7 +28,9 @@ class RequestInfo:
 def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     """Read a request line. Addresses that name no resource keep the HTTP method as their verb."""
     cluster, path = _split_cluster(path)
-    parts = [part for part in path.split("/") if part]
+    parts = path.strip("/").split("/")
+    if "" in parts:
+        return RequestInfo(cluster, path, method.lower())  # an empty part names nothing
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
@@ -68,9 +70,9 @@ def _split_cluster(path: str) -> tuple[str, str]:
 
 def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
     if method in ("GET", "HEAD"):
-        if truth(query.get("watch")):
-            return "watch"
-        return "get" if name else "list"
+        if name:
+            return "get"
+        return "watch" if truth(query.get("watch")) else "list"
     if method == "DELETE" and not name:
         return "deletecollection"
     return _VERBS.get(method, method.lower())

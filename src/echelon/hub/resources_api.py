@@ -8,10 +8,10 @@ from aiohttp import web
 from echelon.api.autoscaling import Scale
 from echelon.api.base import JSON, JSONObject
 from echelon.api.schema import schema_of
-from echelon.hub import codec, deletion, patch, reading, rendering, reviews, subresources, writing
+from echelon.hub import causes, codec, deletion, patch, reading, rendering, reviews, subresources, writing
 from echelon.hub.admission import Request, Target
 from echelon.hub.catalogue import Resource
-from echelon.hub.http import Call, decode, document, read_body
+from echelon.hub.http import Call, decode, document, read_body, warn
 from echelon.hub.options import delete_options, format_of, query_of, time_limit, write_request
 from echelon.hub.request import truth
 from echelon.hub.store import WatchClosed
@@ -42,14 +42,22 @@ async def serve(call: Call) -> web.StreamResponse:
         return await _review(call, resource)
     if info.subresource and info.subresource != "status":
         return await _subresource(call, target)
-    if info.subresource == "status" and (not resource.kind.status or verb not in ("get", "update", "patch")):
+    if info.subresource == "status" and not resource.kind.status:
         raise errors.NotFound("the server could not find the requested resource")
     handler = _HANDLERS.get(verb)
-    if handler is None or (verb == "create" and name):
-        raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    if verb == "create" and resource.kind.namespaced and not namespace:
+    if handler is None or not _has(target, verb):
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     return await handler(call, target)
+
+
+def _has(target: Target, verb: str) -> bool:
+    """Tell whether an address has a verb: writes need to know where they go."""
+    if target.subresource and verb not in ("get", "update", "patch"):
+        return False
+    if verb in ("create", "deletecollection"):
+        placed = bool(target.namespace) or not target.resource.kind.namespaced
+        return placed and not target.name and verb in target.resource.verbs
+    return bool(target.name) or verb in ("list", "watch")
 
 
 async def _get(call: Call, target: Target) -> web.StreamResponse:
@@ -68,9 +76,7 @@ async def _list(call: Call, target: Target) -> web.StreamResponse:
 
 
 async def _watch(call: Call, target: Target) -> web.StreamResponse:
-    cluster, query, form = call.served.cluster, query_of(call, target), format_of(call)
-    if query.initial_events and query.resource_version_match != "NotOlderThan":
-        raise errors.BadRequest("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    cluster, query, form = call.served.cluster, query_of(call, target), format_of(call, stream=True)
     reading.matcher(target.resource, query)  # a bad selector is an answer, not an event
     renderer = rendering.WatchRenderer(target.resource, form)
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
@@ -83,7 +89,7 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
             async for step in changes:
                 if isinstance(step, int):
                     reached = step
-                    if query.bookmarks or not synced:
+                    if query.bookmarks:
                         await response.write(renderer.bookmark(step, initial=not synced))
                     synced = True
                 else:
@@ -104,18 +110,18 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
 
 async def _create(call: Call, target: Target) -> web.StreamResponse:
     data = await read_body(call.http)
-    body = decode(call.http, data)
-    request = write_request(call, data)
+    body = decode(call.http, data, target.resource.kind.kind)
+    request = write_request(call, data, body)
     written = await writing.create(call.served.cluster, target, body, request)
-    return _written(call, target, written, request)
+    return _written(call, target, written)
 
 
 async def _update(call: Call, target: Target) -> web.StreamResponse:
     data = await read_body(call.http)
-    body = decode(call.http, data)
-    request = write_request(call, data)
+    body = decode(call.http, data, target.resource.kind.kind)
+    request = write_request(call, data, body)
     written = await writing.update(call.served.cluster, target, body, request)
-    return _written(call, target, written, request)
+    return _written(call, target, written)
 
 
 async def _patch(call: Call, target: Target) -> web.StreamResponse:
@@ -123,17 +129,17 @@ async def _patch(call: Call, target: Target) -> web.StreamResponse:
     cluster, resource = call.served.cluster, target.resource
     if kind == _APPLY_PATCH:
         config = decode(call.http, data)
-        request = write_request(call, data, apply=True)
+        request = write_request(call, data, config, apply=True)
         force = truth(call.http.query.get("force"))
         written = await writing.server_side_apply(cluster, target, config, request, force=force)
     else:
         if truth(call.http.query.get("force")):
-            cause = errors.Cause("force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden")
+            cause = causes.forbidden("force", "may not be specified for non-apply patch")
             raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
         change = _change(data, kind, resource.schema if resource.kind.builtin else None)
         request = write_request(call, data)
         written = await writing.patch(cluster, target, change, request)
-    return _written(call, target, written, request)
+    return _written(call, target, written)
 
 
 def _change(data: bytes, kind: str, schema: JSONObject | None) -> Callable[[JSONObject], JSONObject]:
@@ -162,7 +168,7 @@ def _change(data: bytes, kind: str, schema: JSONObject | None) -> Callable[[JSON
 
 async def _delete(call: Call, target: Target) -> web.StreamResponse:
     options = delete_options(call, await read_body(call.http))
-    request = write_request(call, b"", dry_run=options.dry_run)
+    request = Request(call.user, dry_run=options.dry_run)
     deleted = await deletion.delete(call.served.cluster, target, options, request)
     if not deleted.gone:
         return _answer(rendering.encoded(deleted.object, format_of(call)), format_of(call))
@@ -175,7 +181,7 @@ async def _delete(call: Call, target: Target) -> web.StreamResponse:
 
 async def _delete_collection(call: Call, target: Target) -> web.StreamResponse:
     options = delete_options(call, await read_body(call.http))
-    request = write_request(call, b"", dry_run=options.dry_run)
+    request = Request(call.user, dry_run=options.dry_run)
     cluster = call.served.cluster
     deleted = await deletion.delete_collection(cluster, target, query_of(call, target), options, request)
     return document(rendering.objects_as_list(target.resource, deleted, cluster.store.revision))
@@ -192,7 +198,7 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     data = await read_body(call.http)
     place = Target(target.resource, target.namespace, target.name)
-    answer = await found.handle(cluster, place, decode(call.http, data), write_request(call, data))
+    answer = await found.handle(cluster, place, decode(call.http, data, found.kind), write_request(call, data))
     return document(answer, status=201 if verb == "create" else 200)
 
 
@@ -203,7 +209,7 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
         return document(subresources.scale_of(resource, resource.outgoing(entry.object)))
     data = await read_body(call.http)
     if verb == "update":
-        body = decode(call.http, data)
+        body = decode(call.http, data, "Scale")
         answer = await subresources.write_scale(cluster, target, lambda _scale: body, write_request(call, data))
     elif verb == "patch":
         change = _change(data, call.http.content_type, schema_of(Scale))
@@ -216,7 +222,7 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
 async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     if call.info.verb != "create":
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    body = decode(call.http, await read_body(call.http))
+    body = decode(call.http, await read_body(call.http), resource.kind.kind)
     authorizer, user = call.served.cluster.authorizer, call.user
     answers: dict[str, Callable[[], JSONObject]] = {
         "SubjectAccessReview": lambda: reviews.subject_access_review(body, authorizer),
@@ -240,13 +246,11 @@ def _answer(
     return web.Response(body=body, status=status, content_type=form.media_type, headers=headers)
 
 
-def _written(call: Call, target: Target, written: writing.Written, request: Request) -> web.Response:
+def _written(call: Call, target: Target, written: writing.Written) -> web.Response:
     form = format_of(call)
     body = rendering.one(target.resource, written.entry, written.object, form, call.served.cluster.clock())
     response = _answer(body, form, 201 if written.created else 200)
-    for warning in request.warnings:
-        text = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{text}"')
+    warn(response, call.warnings)
     return response
 
 

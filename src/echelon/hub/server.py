@@ -5,6 +5,7 @@ import contextlib
 import ipaddress
 import random
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -127,13 +128,13 @@ class Hub:
             return self._served[name].cluster
         if name and (found := name_errors(name, "label")):
             raise errors.BadRequest(f'the logical cluster name "{name}" is invalid: {found[0]}')
-        clock: Callable[[], float] = lambda: datetime.now(UTC).timestamp()  # noqa: E731 - one clock for all below
-        accounts = AccountTokens(self.keys.signing_key, f"https://echelon/clusters/{name}" if name else "https://echelon", now=clock)
+        issuer = f"https://echelon/clusters/{name}" if name else "https://echelon"
+        accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
         store = Store(self._log, name)
         cluster = LogicalCluster(name, store, accounts=accounts)
         await bootstrap(cluster)
         authenticator = Authenticator(
-            now=clock,
+            now=time.time,
             authority=self.keys.authority.certificate,
             tokens=self._tokens,
             accounts=accounts,

@@ -74,7 +74,7 @@ def _cell(column: Column) -> Cell:
     def cell(obj: JSONObject, now: datetime) -> JSON:
         found = [value for value in path.find(obj) if value is not None]
         if column.type == "date":
-            return age(found[0], now) if found else "<unknown>"
+            return age(found[0] if found else None, now)
         if not found:
             return None
         return " ".join(_text(value) for value in found) if column.type == "string" else found[0]
@@ -90,8 +90,10 @@ def _text(value: JSON) -> str:
 
 def age(timestamp: JSON, now: datetime) -> str:
     """Return how long ago something was, as kubectl shows ages."""
+    if not timestamp:
+        return "<unknown>"
     try:
         then = datetime.fromisoformat(timestamp)
     except (TypeError, ValueError):
         return "<invalid>"
-    return human_duration((now - then).total_seconds())
+    return human_duration(int((now - then).total_seconds()))
