@@ -126,6 +126,11 @@ def test_moves_that_nest_the_document_end() -> None:
         json_patch({"a": {}}, [*deeper, {"op": "move", "from": "/b", "path": "/a"}] * 3000)
 
 
+def test_nothing_moves_into_itself() -> None:
+    with pytest.raises(Invalid):
+        json_patch({"list": [{}, {}]}, [{"op": "move", "from": "/list/0", "path": "/list/0/inside"}])
+
+
 def test_a_copy_and_its_original_go_their_own_ways() -> None:
     patch = [
         {"op": "add", "path": "/a/x", "value": 1},

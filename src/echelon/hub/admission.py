@@ -14,6 +14,9 @@ from echelon.hub.identity import User
 from echelon.hub.store import Entry, Key
 from echelon.kube import errors
 
+# CustomResourceDefinitions are checked like the resources that they define.
+_WITHOUT_FINALIZER_RULE = "apiextensions.k8s.io"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -60,7 +63,7 @@ def admit_body(resource: Resource, body: object, request: Request) -> JSONObject
 
 
 def admit_config(resource: Resource, body: JSONObject, request: Request) -> JSONObject:
-    """Return a private copy of what a manager wants to apply. Unknown fields could not be owned, so none are allowed."""
+    """Return a private copy of what a manager wants to apply; nobody could own a field that the schema lacks."""
     kind = resource.kind
     group, _, version = str(body.get("apiVersion") or "").rpartition("/")
     if (body.get("apiVersion"), body.get("kind")) != (kind.api_version, kind.kind):
@@ -89,15 +92,7 @@ def _decoded(resource: Resource, body: object) -> tuple[JSONObject, list[str]]:
     obj |= {"apiVersion": kind.api_version, "kind": kind.kind}
     metadata.check_shape(obj)
     obj["metadata"] = {name: value for name, value in (obj.get("metadata") or {}).items() if value is not None}
-    findings = [f'duplicate field "{path}"' for path in request.duplicate_fields]
-    findings += [f'unknown field "{path}"' for path in unknown]
-    if findings and request.field_validation == "Strict":
-        raise _undecodable(resource, "strict decoding error: " + ", ".join(findings))
-    if request.field_validation != "Ignore":
-        request.warnings.extend(findings)
-    if defaults:
-        resource.structural.default(obj)
-    return obj
+    return obj, unknown
 
 
 def _check_kind(resource: Resource, body: JSONObject) -> None:
@@ -115,14 +110,17 @@ def _check_kind(resource: Resource, body: JSONObject) -> None:
         raise _undecodable(resource, f"converting ({named}) to ({kind.kind}): unknown conversion")
 
 
-def _undecodable(resource: Resource, why: str) -> errors.BadRequest:
+def _undecodable(resource: Resource, why: str) -> Undecodable:
     kind = resource.kind
-    return errors.BadRequest(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
+    return Undecodable(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def check_name(target: Target, obj: JSONObject) -> None:
     """Hold the name in the body against the one in the address."""
-    name = obj["metadata"].setdefault("name", target.name)
+    name = obj["metadata"].get("name") or ""
+    if not name:
+        text = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        raise errors.BadRequest(text)
     if name != target.name:
         text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         raise errors.BadRequest(text)
@@ -175,6 +173,8 @@ def validate(target: Target, obj: JSONObject, old: JSONObject | None) -> None:
         causes = metadata.validate_metadata(obj, namespaced=kind.namespaced, style=strategy.name_style)
     else:
         causes = metadata.validate_metadata_update(obj, old)
+    if kind.builtin and kind.group != _WITHOUT_FINALIZER_RULE:
+        causes += metadata.finalizer_style_errors(obj)
     causes += resource.validator.validate(obj, old)
     causes += resource.rules.evaluate(obj, old, after=causes)
     if not causes:  # what is written in Python may assume what the schema promises

@@ -5,7 +5,7 @@ import binascii
 import ipaddress
 
 from echelon.api.base import JSONObject
-from echelon.hub import crds, workloads
+from echelon.hub import causes, crds, workloads
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.escalation import check_binding, check_role
@@ -16,6 +16,7 @@ from echelon.kube import errors
 from echelon.kube.errors import Cause
 
 _UNDELETABLE = ("default", "kube-system", "kube-public")
+_MAX_VOLUME = 1 << 20  # of what a config map or a secret holds
 _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
 
 
@@ -62,19 +63,27 @@ def _fill_secret(obj: JSONObject) -> None:
 
 
 def _check_secret(new: JSONObject, old: JSONObject | None) -> list[Cause]:
-    causes = immutable(new, old, "type") + _check_frozen(new, old, ("data",)) + _check_keys(new, "data")
+    if _volume(new, "data") > _MAX_VOLUME:
+        return [causes.too_long("data", _MAX_VOLUME)]
+    found = immutable(new, old, "type") + _check_frozen(new, old, ("data",)) + _check_keys(new, "data")
     for key, value in (new.get("data") or {}).items():
         try:
             base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
-            causes.append(Cause(f"data[{key}]", "Invalid value: must be base64", "FieldValueTypeInvalid"))
-    return causes
+            found.append(Cause(f"data[{key}]", "Invalid value: must be base64", "FieldValueTypeInvalid"))
+    return found
+
+
+def _volume(obj: JSONObject, *names: str) -> int:
+    return sum(len(value) for name in names for value in (obj.get(name) or {}).values())
 
 
 def _check_config_map(new: JSONObject, old: JSONObject | None) -> list[Cause]:
+    if _volume(new, "data", "binaryData") > _MAX_VOLUME:
+        return [causes.too_long("[]", _MAX_VOLUME)]
     both = (new.get("data") or {}).keys() & (new.get("binaryData") or {}).keys()
-    causes = [Cause(f"data[{key}]", "Invalid value: duplicate of key present in binaryData") for key in sorted(both)]
-    return causes + _check_frozen(new, old, ("data", "binaryData")) + _check_keys(new, "data", "binaryData")
+    found = [Cause(f"data[{key}]", "Invalid value: duplicate of key present in binaryData") for key in sorted(both)]
+    return found + _check_frozen(new, old, ("data", "binaryData")) + _check_keys(new, "data", "binaryData")
 
 
 def _check_frozen(new: JSONObject, old: JSONObject | None, names: tuple[str, ...]) -> list[Cause]:
@@ -172,25 +181,25 @@ def _asked(obj: JSONObject, user: User, verb: str) -> Attributes:
 
 
 def _check_role(new: JSONObject, _old: JSONObject | None) -> list[Cause]:
-    causes = []
+    found = []
     for i, rule in enumerate(new.get("rules") or ()):
         if not rule.get("verbs"):
-            causes.append(
+            found.append(
                 Cause(
                     f"rules[{i}].verbs", "Required value: verbs must contain at least one value", "FieldValueRequired"
                 )
             )
         if rule.get("nonResourceURLs") and new["kind"] == "Role":
             why = "Invalid value: namespaced rules cannot apply to non-resource URLs"
-            causes.append(Cause(f"rules[{i}].nonResourceURLs", why))
+            found.append(Cause(f"rules[{i}].nonResourceURLs", why))
         elif not rule.get("nonResourceURLs"):
             for name in ("apiGroups", "resources"):
                 if not rule.get(name):
                     why = "Required value: resource rules must supply at least one " + (
                         "api group" if name == "apiGroups" else "resource"
                     )
-                    causes.append(Cause(f"rules[{i}].{name}", why, "FieldValueRequired"))
-    return causes
+                    found.append(Cause(f"rules[{i}].{name}", why, "FieldValueRequired"))
+    return found
 
 
 def _check_binding(new: JSONObject, old: JSONObject | None) -> list[Cause]:

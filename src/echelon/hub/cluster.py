@@ -66,7 +66,7 @@ class LogicalCluster:
 
     def timestamp(self) -> str:
         """Return the present second as Kubernetes writes it."""
-        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.clock().isoformat(timespec="seconds")[:19] + "Z"
 
     def new_uid(self) -> str:
         """Return an identity that no other object has."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from echelon.api.base import JSON, JSONObject
-from echelon.hub import yaml_body
+from echelon.hub import protobuf, yaml_body
 from echelon.hub.yaml_body import MAX_DEPTH, YamlError
 from echelon.kube.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
 
@@ -40,13 +40,12 @@ def encode(obj: JSON) -> bytes:
 def decode_body(data: bytes, content_type: str = "application/json", kind: str = "") -> JSONObject | list[JSON]:
     """Decode the body of a request: an object, or the list of a JSON patch. Errors name the `kind` that was wanted."""
     media = content_type.partition(";")[0].strip().lower()
-    if media not in _JSON_TYPES and media not in _YAML_TYPES:
-        raise UnsupportedMediaType(
-            "the body of the request was in an unknown format - "
-            "accepted media types include: application/json, application/yaml"
-        )
+    if media not in _JSON_TYPES and media not in _YAML_TYPES and media != protobuf.MEDIA_TYPE:
+        raise UnsupportedMediaType(protobuf.UNKNOWN_FORMAT)
     if len(data) > MAX_BODY_BYTES:
         raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode(data, _decode_json)
     try:
         value = _decode_yaml(data) if media in _YAML_TYPES else _decode_json(data)
         if not isinstance(value, dict) and not (isinstance(value, list) and media == "application/json-patch+json"):
@@ -85,6 +84,8 @@ def check_object_size(size: int) -> None:
 def duplicates(data: bytes, content_type: str = "application/json") -> list[str]:
     """Return the paths of the keys that a body repeats in one object; the body has been decoded before."""
     media = content_type.partition(";")[0].strip().lower()
+    if media == protobuf.MEDIA_TYPE:
+        return []
     if media not in _YAML_TYPES or _looks_like_json(data):
         try:
             found: list[str] = []

@@ -148,6 +148,7 @@ class Log:
         self._garbage_waits = False  # after a failure, until a commit shows that the database works again
         self._failed: list[_Write | _Drop] = []  # the loop has to hear of this before anything else is written
         self._closing = False
+        self._waking: asyncio.AbstractEventLoop | None = None  # who is going to wake the writer
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -181,7 +182,8 @@ class Log:
         """Write what is on its way and close the database."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
+            if self._queue or self._thread is not None:
+                self._wake()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
         self._db.close()
@@ -201,7 +203,10 @@ class Log:
                 raise Unavailable("the store is closed")
             self._loop = asyncio.get_running_loop()
             self._queue.append(item)
-            self._wake()
+            if self._waking is not self._loop:
+                # Not at once: what else arrives in this turn of the loop shares the commit, and the lock.
+                self._waking = self._loop
+                self._loop.call_soon(self._wake_up)
 
     def discard(self, cluster: int, compacted: int, positions: Iterable[int]) -> None:
         """Queue rows for removal, some after each batch."""
@@ -213,6 +218,11 @@ class Log:
     def damaged(self, why: str) -> LogDamaged:
         """Make the error for contents that make no sense."""
         return LogDamaged(f"{self._path} is damaged: {why}; restore it from a backup, or move it away to start empty")
+
+    def _wake_up(self) -> None:
+        with self._changed:
+            self._waking = None
+            self._wake()
 
     def _wake(self) -> None:
         self._changed.notify()

@@ -25,6 +25,7 @@ NameStyle = Literal["subdomain", "label", "dns1035", "path-segment"]
 MAX_ANNOTATION_BYTES = 256 * 1024
 MAX_MANAGER_LENGTH = 128
 MAX_SUBRESOURCE_LENGTH = 256
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_RULE = (
@@ -314,6 +315,14 @@ def _finalizer_errors(finalizers: list[str], path: str) -> Iterator[Cause]:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         yield causes.invalid(path, finalizers, why)
+
+
+def finalizer_style_errors(obj: JSONObject) -> Iterator[Cause]:
+    """Find finalizers without a domain, which only Kubernetes itself may use; custom resources are free to."""
+    for index, name in enumerate(obj["metadata"].get("finalizers") or ()):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield causes.invalid(f"metadata.finalizers[{index}]", name, why)
 
 
 def _manager_errors(entry: dict[str, Any], path: str) -> Iterator[Cause]:

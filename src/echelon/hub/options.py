@@ -121,7 +121,7 @@ def delete_options(call: Call, data: bytes) -> DeleteOptions:
     if orphan is None and "orphanDependents" in query:
         orphan = truth(query["orphanDependents"])
     propagation = asked.propagation_policy or query.get("propagationPolicy", "")
-    dry_run = asked.dry_run or query.getall("dryRun", [])
+    dry_run = asked.dry_run or list(query.getall("dryRun", []))
     found = _dry_run_errors(dry_run)
     if orphan is not None and propagation:
         why = "orphanDependents and deletionPropagation cannot be both set"

@@ -280,7 +280,7 @@ def _parse_continue(text: str) -> tuple[int, tuple[str, str]]:
         if token.v != "meta.k8s.io/v1" or not slash or token.rv < 1:
             raise ValueError
     except (ValueError, msgspec.MsgspecError):
-        raise errors.BadRequest("invalid continue token: continue key is not valid: it was not made by this server") from None
+        raise errors.BadRequest("invalid continue token: continue key is not valid: not made by this server") from None
     return token.rv, (namespace, name.removesuffix("\0"))
 
 

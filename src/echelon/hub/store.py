@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.hub.codec import MAX_OBJECT_BYTES
 from echelon.hub.history import Change, Compacted, Entry, History, Key, Watch, WatchClosed
 from echelon.hub.log import Ledger, Log, Row
 from echelon.kube.client import EventType
@@ -27,6 +28,7 @@ __all__ = [
     "FutureRevision",
     "Key",
     "Listing",
+    "ObjectTooLarge",
     "StaleWrite",
     "Store",
     "Watch",
@@ -46,6 +48,10 @@ class StaleWrite(Exception):
         self.key = key
         self.expected = expected
         self.actual = actual
+
+
+class ObjectTooLarge(Exception):
+    """The object has more bytes than one may have."""
 
 
 class FutureRevision(Exception):
@@ -250,7 +256,10 @@ class Store:
         if self._keep_objects:
             entry = Entry(key, revision, created, labels or _NO_LABELS, None, stamped)
         else:
-            entry = Entry(key, revision, created, _shared(labels), msgspec.json.encode(stamped))
+            encoded = msgspec.json.encode(stamped)
+            if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
+                raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
+            entry = Entry(key, revision, created, _shared(labels), encoded)
         change = Change(kind, revision, entry, before)
         if self._ledger is None:
             self._assigned = revision

@@ -181,6 +181,7 @@ _metadata = _without_nulls(
     _prune_tree(
         {
             **_wire_names(ObjectMeta),
+            **dict.fromkeys(("labels", "annotations"), _without_nulls(copied, frozenset(), "")),
             "selfLink": copied,
             "ownerReferences": _items_of(_wire_names(OwnerReference)),
             "managedFields": _items_of(_wire_names(ManagedFieldsEntry)),

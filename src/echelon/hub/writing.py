@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from echelon.api.base import JSONObject
-from echelon.hub import admission, apply
+from echelon.hub import admission, apply, causes
 from echelon.hub.admission import Request, Target
 from echelon.hub.builtin import strategy_of
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.store import Entry, Key, StaleWrite
+from echelon.hub.store import Entry, Key, ObjectTooLarge, StaleWrite
 from echelon.kube import errors
 
 # A new name collides once in millions; several in a row mean that the prefix is used up.
@@ -62,18 +62,39 @@ async def update(cluster: LogicalCluster, target: Target, body: JSONObject, requ
     admission.check_name(target, new)
     old = latest(cluster, target)
     if not new["metadata"].get("resourceVersion") and not strategy_of(target.resource).unconditional_update:
-        why = "Invalid value: 0: must be specified for an update"
-        raise errors.invalid(kind.kind, kind.group, target.name, [errors.Cause("metadata.resourceVersion", why)])
+        cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise errors.invalid(kind.plural, kind.group, target.name, [cause])
     return await _update(cluster, target, old, new, request)
 
 
 async def patch(cluster: LogicalCluster, target: Target, change: Change, request: Request) -> Written:
     """Change an object by a function of its present state."""
     old = latest(cluster, target)
-    new = admission.admit_body(target.resource, change(target.resource.outgoing(old.object)), request)
+    changed = change(target.resource.outgoing(old.object))
+    try:
+        new = admission.admit_body(target.resource, changed, request)
+    except errors.BadRequest as error:
+        raise _bad_patch(error) from None
     admission.check_namespace(target, new)
     admission.check_name(target, new)
-    return await _update(cluster, target, old, new, request)
+    _check_same(target, old, new)
+    try:
+        return await _update(cluster, target, old, new, request)
+    except admission.Undecodable as error:
+        raise _bad_patch(error) from None
+
+
+def _bad_patch(error: errors.BadRequest) -> errors.Invalid:
+    """Say that it was the patch that made something unreadable of a good object."""
+    return errors.invalid("", "", "", [errors.Cause("patch", f"Invalid value: {error.message}")])
+
+
+def _check_same(target: Target, old: Entry, new: JSONObject) -> None:
+    """Refuse a patch that was meant for an object that had this name before."""
+    uid = new["metadata"].get("uid")
+    if uid and uid != old.object["metadata"]["uid"]:
+        kind, cause = target.resource.kind, causes.invalid("metadata.uid", uid, "field is immutable")
+        raise errors.invalid(kind.kind, kind.group, target.name, [cause])
 
 
 async def server_side_apply(
@@ -81,7 +102,8 @@ async def server_side_apply(
 ) -> Written:
     """Make the object have what a manager wants, and forget what that manager no longer wants."""
     resource, kind = target.resource, target.resource.kind
-    config = admission.admit_body(resource, config, request, defaults=False)
+    config = admission.admit_config(resource, config, request)
+    config["metadata"].setdefault("name", target.name)
     admission.check_namespace(target, config)
     admission.check_name(target, config)
     old = cluster.store.latest(target.key)
@@ -99,12 +121,14 @@ async def server_side_apply(
         subresource=target.subresource,
         force=force,
         now=cluster.timestamp(),
+        reset=apply.reset_fields(target.subresource, has_status=kind.status),
     )
     managed = merged["metadata"]["managedFields"]
     merged = resource.structural.prune(merged)[0]
     resource.structural.default(merged)
     if old is None:
         return await _create(cluster, target, merged, request, managed)
+    _check_same(target, old, config)
     for name in ("uid", "resourceVersion"):  # preconditions of the config, not fields to merge
         merged["metadata"][name] = config["metadata"].get(name, "")
     return await _update(cluster, target, old, merged, request, managed=managed)
@@ -126,8 +150,10 @@ async def _create(
         obj.pop("status", None)
     strategy.prepare_create(cluster, obj, request.user)
     admission.validate(target, obj, None)
-    meta["managedFields"] = _managed(cluster, target, None, obj, request) if managed is None else managed
+    _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
     if request.dry_run:
+        if cluster.store.latest(key) is not None:
+            raise errors.already_exists(kind.plural, kind.group, key.name)
         return Written(obj, None, created=True)
     entry = await _put(cluster, target, key, obj, expected=0)
     return Written(obj, entry, created=True)
@@ -140,8 +166,10 @@ def _choose_name(cluster: LogicalCluster, target: Target, meta: JSONObject) -> s
     if not name and not prefix:
         cause = errors.Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired")
         raise errors.invalid(kind.kind, kind.group, "", [cause])
-    for _ in range(1 if name else _NAME_TRIES):
-        chosen = name or cluster.generated_name(prefix)
+    if name:
+        return str(name)
+    for _ in range(_NAME_TRIES):
+        chosen = cluster.generated_name(prefix)
         if cluster.store.latest(Key(target.resource.stored_as, target.namespace, chosen)) is None:
             meta["name"] = chosen
             return chosen
@@ -169,7 +197,7 @@ async def _update(
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
     admission.validate(target, new, before)
-    new["metadata"]["managedFields"] = _managed(cluster, target, before, new, request) if managed is None else managed
+    _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
     if new == before:
         return Written(before, old)
     if request.dry_run:
@@ -211,7 +239,14 @@ def _managed(
         api_version=target.resource.kind.api_version,
         subresource=target.subresource,
         now=cluster.timestamp(),
+        reset=apply.reset_fields(target.subresource, has_status=target.resource.kind.status),
     )
+
+
+def _own(meta: JSONObject, managed: list[JSONObject]) -> None:
+    meta.pop("managedFields", None)
+    if managed:
+        meta["managedFields"] = managed
 
 
 def latest(cluster: LogicalCluster, target: Target) -> Entry:
@@ -232,6 +267,8 @@ async def store_update(cluster: LogicalCluster, target: Target, old: Entry, new:
 async def _put(cluster: LogicalCluster, target: Target, key: Key, obj: JSONObject, *, expected: int) -> Entry:
     try:
         return await cluster.store.put(key, target.resource.incoming(obj), expected=expected)
+    except ObjectTooLarge:
+        raise errors.ApiError("etcdserver: request is too large") from None
     except StaleWrite:
         kind = target.resource.kind
         if expected == 0:

@@ -160,6 +160,32 @@ class Unavailable(ApiError):
     reason = "ServiceUnavailable"
 
 
+class Unreadable(ApiError):
+    """The server answered with something that is no such object; no server sends this, a client concludes it."""
+
+    reason = "UnreadableAnswer"
+
+
+# What a server's Status can stand for. Conflict comes before AlreadyExists: it is what a bare 409 means.
+_SENT = (
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    Conflict,
+    AlreadyExists,
+    Gone,
+    TooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    TooManyRequests,
+    ServerTimeout,
+    Unavailable,
+)
+
+
 def not_found(plural: str, group: str, name: str) -> NotFound:
     """Say that an object does not exist."""
     return NotFound(f'{_qualified(plural, group)} "{name}" not found', details=_details(plural, group, name))
@@ -201,11 +227,9 @@ def from_status(status: dict[str, Any], http_code: int = 500) -> ApiError:
     """Make the error that a Status object, or just an HTTP code, stands for."""
     code = int(status.get("code") or http_code)
     reason = str(status.get("reason") or "")
-    for cls in ApiError.__subclasses__():
-        if cls.reason == reason:
-            break
-    else:
-        cls = next((c for c in ApiError.__subclasses__() if c.code == code), ApiError)
+    by_reason = (cls for cls in _SENT if cls.reason == reason)
+    by_code = (cls for cls in _SENT if cls.code == code)
+    cls: type[ApiError] = next(by_reason, None) or next(by_code, ApiError)
     return cls(str(status.get("message") or f"HTTP {code}"), details=status.get("details"), code=code, reason=reason)
 
 

@@ -1,7 +1,7 @@
 """What an object has, and how two objects differ."""
 
 from echelon.api.base import JSONObject
-from echelon.hub.apply import changed, field_set_of
+from echelon.hub.apply import apply, changed, field_set_of
 
 
 def test_an_object_states_its_leaves(schema: JSONObject) -> None:
@@ -29,6 +29,30 @@ def test_an_object_states_its_leaves(schema: JSONObject) -> None:
         ".spec.selector",
         '.spec.zones[="z"]',
     ]
+
+
+def test_duplicates_are_stated_as_one_thing(schema: JSONObject) -> None:
+    twins = [{"name": "a", "image": "x"}, {"name": "a", "image": "y"}]
+    assert list(field_set_of({"spec": {"containers": twins}}, schema)) == ['.spec.containers[name="a"]']
+
+
+def test_below_preserved_fields_everything_is_preserved() -> None:
+    inner = {"type": "object", "properties": {"known": {"type": "string"}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+                "properties": {"inner": inner},
+            }
+        },
+    }
+    obj = {"apiVersion": "v1", "kind": "K", "metadata": {}, "spec": {"inner": {"other": {"a": 1}}}}
+    result = apply(None, obj, schema, manager="m", api_version="v1", subresource="", force=False, now="")
+    assert result["metadata"]["managedFields"][0]["fieldsV1"] == {
+        "f:spec": {"f:inner": {"f:other": {".": {}, "f:a": {}}}}
+    }
 
 
 def test_changes_and_removals(schema: JSONObject) -> None:

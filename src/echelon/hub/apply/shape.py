@@ -131,8 +131,6 @@ def _resource(schema: JSONObject, *, preserved: bool) -> Shape:
 
 
 def _node(schema: JSONObject, *, preserved: bool) -> Shape:
-    # Below a place that preserves unknown fields, everything does.
-    preserved = preserved or schema.get("x-kubernetes-preserve-unknown-fields") is True
     if schema.get("x-kubernetes-embedded-resource") is True:
         return _resource(schema, preserved=preserved)
     shape = Shape()
@@ -153,6 +151,7 @@ def _node(schema: JSONObject, *, preserved: bool) -> Shape:
 
 
 def _map_side(shape: Shape, schema: JSONObject, *, preserved: bool) -> Shape:
+    # Below a place that preserves unknown fields, everything does.
     preserved = preserved or schema.get("x-kubernetes-preserve-unknown-fields") is True
     shape.map = Unit.WHOLE if schema.get("x-kubernetes-map-type") == "atomic" else Unit.PARTS
     properties: dict[str, Any] = schema.get("properties") or {}

@@ -1,0 +1,309 @@
+"""Virtual time: an event loop that runs a whole world in one thread and never waits.
+
+A week of soaking must take milliseconds, and a failure that was seen once must be seen again. So there is no selector
+and no wall clock: when nothing is ready, time jumps to the next timer. Which of the ready tasks goes next is drawn
+from a seed, because code that works only in the order that asyncio happens to have is broken on a busy machine. Only
+task steps are drawn; callbacks keep the order that asyncio promises.
+
+Everything that would differ between two runs of one seed is taken away: tasks are named and hashed by their number
+(sets of tasks are everywhere in asyncio), garbage is collected at fixed steps (it may end an abandoned generator),
+and threads are refused.
+"""
+
+import asyncio
+import contextvars
+import gc
+import heapq
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Generator
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Never, TypeVar, cast
+
+T = TypeVar("T")
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+# Which simulated process a task belongs to; what a task starts belongs there too.
+PROCESS: contextvars.ContextVar[str] = contextvars.ContextVar("process", default="")
+
+_STEPS_WITHOUT_TIME = 2_000_000
+_SAMPLE = 1_000  # steps that are looked at to say who runs in circles
+_COLLECT_EVERY = 200_000  # steps
+_MANY_CANCELLED = 1_000  # timers; below this they may stay in the heap
+_WIND_UP_SECONDS = 3_600.0
+
+
+class Deadlock(Exception):
+    """Everybody waits for somebody else."""
+
+
+class Livelock(Exception):
+    """Tasks run and run, and time stands still."""
+
+
+class Unnoticed(Exception):
+    """A task or a callback failed and nobody looked: in production it would have died in silence."""
+
+
+class VirtualClock:
+    """Wall time that moves with the loop."""
+
+    def __init__(self, loop: "VirtualLoop", start: datetime) -> None:
+        self._loop = loop
+        self._start = start
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""
+        return self._start + timedelta(seconds=self._loop.time())
+
+
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on its address."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop on virtual time. `random` is for whoever takes part; the order of steps has a source of its own.
+
+    `trace` receives (time, task name) of every task step, until the main task is done.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        start: datetime = START,
+        *,
+        trace: list[tuple[float, str]] | None = None,
+        steps_without_time: int = _STEPS_WITHOUT_TIME,
+    ) -> None:
+        super().__init__()
+        self.random = Random(seed)  # noqa: S311 - repeatable on purpose
+        self.clock = VirtualClock(self, start)
+        self.trace = trace
+        self.steps = 0
+        self.failures: list[str] = []
+        self._draw = Random(f"steps of {seed}").random  # noqa: S311 - repeatable on purpose
+        self._time = 0.0
+        self._moved = 0  # at which step time moved last
+        self._patience = steps_without_time
+        self._sampled: Counter[str] = Counter()
+        self._callbacks: deque[asyncio.Handle] = deque()
+        self._task_steps: list[asyncio.Handle] = []
+        self._paused: dict[str, list[asyncio.Handle]] = {}
+        self._alive: dict[asyncio.Task[Any], None] = {}
+        self._died: list[asyncio.Task[Any]] = []
+        self._born = 0
+        self.set_exception_handler(_note_failure)
+
+    def time(self) -> float:
+        """Return the seconds since the world began."""
+        return self._time
+
+    def create_task(  # type: ignore[override]  # the signature grows with every Python
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        """Start a task. One without a name is called by its number in this loop, the same in every run."""
+        self._born += 1
+        label = f"task-{self._born}" if name is None else str(name)
+        task = _Task(coro, loop=self, name=label, context=context, **options)
+        task.number = self._born
+        self._alive[task] = None
+        task.add_done_callback(self._ended, context=contextvars.Context())
+        return task
+
+    def pause(self, process: str, seconds: float) -> None:
+        """Stop all tasks and timers of a process for a while, as SIGSTOP or a long garbage collection does."""
+        if process in self._paused:
+            return
+        self._paused[process] = []
+        self.call_later(seconds, self._resume, process, context=contextvars.Context())
+
+    def living(self) -> list[asyncio.Task[Any]]:
+        """Return the tasks that have not ended, oldest first."""
+        return list(self._alive)
+
+    def died(self) -> list[str]:
+        """Describe the tasks that failed and that nobody asked for their error."""
+        quiet = [task for task in self._died if cast("Any", task)._log_traceback]
+        return [f"task {task.get_name()!r} died unnoticed: {task.exception()!r}" for task in quiet] + self.failures
+
+    def run_forever(self) -> None:
+        """Run until stopped."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            super().run_forever()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _run_once(self) -> None:
+        if self._ready:
+            self._sort()
+        steps, callbacks = self._task_steps, self._callbacks
+        if steps:
+            drawn = int(self._draw() * (len(steps) + (1 if callbacks else 0)))
+            if drawn < len(steps):
+                steps[drawn], steps[-1] = steps[-1], steps[drawn]
+                self._step(steps.pop())
+                return
+        if callbacks:
+            handle = callbacks.popleft()
+            if not handle.cancelled():
+                handle._run()
+        elif not self._stopping:
+            self._jump()
+
+    def _sort(self) -> None:
+        """Tell task steps from callbacks, and put aside what belongs to a paused process."""
+        ready = self._ready
+        while ready:
+            handle = ready.popleft()
+            if self._paused and (process := handle._context.get(PROCESS)) in self._paused:
+                self._paused[process].append(handle)
+            elif _is_task_step(handle._callback):
+                self._task_steps.append(handle)
+            else:
+                self._callbacks.append(handle)
+
+    def _step(self, handle: asyncio.Handle) -> None:
+        if handle.cancelled():
+            return
+        self.steps += 1
+        if self.trace is not None:
+            self.trace.append((self._time, handle._callback.__self__.get_name()))
+        if self.steps - self._moved > self._patience:
+            self._sample(handle)
+        if not self.steps % _COLLECT_EVERY:
+            gc.collect()
+        handle._run()
+
+    def _sample(self, handle: asyncio.Handle) -> None:
+        self._sampled[handle._callback.__self__.get_name()] += 1
+        if self._sampled.total() >= _SAMPLE:
+            busiest = ", ".join(f"{name} ({count})" for name, count in self._sampled.most_common(5))
+            raise Livelock(
+                f"{self._patience} steps at {self._time} s without time going on; the last {_SAMPLE} were of {busiest}"
+            )
+
+    def _jump(self) -> None:
+        """Go to the moment of the next timer and make everything ready that is due then."""
+        timers = self._scheduled
+        if self._timer_cancelled_count > max(_MANY_CANCELLED, len(timers) // 2):
+            self._scheduled = timers = [timer for timer in timers if not timer.cancelled()]
+            heapq.heapify(timers)
+            self._timer_cancelled_count = 0
+        while timers and timers[0].cancelled():
+            self._timer_cancelled_count -= 1
+            heapq.heappop(timers)._scheduled = False
+        if not timers:
+            raise Deadlock(f"at {self._time} s nothing can happen any more; waiting are:\n{self._waiting()}")
+        if timers[0].when() > self._time:
+            self._time, self._moved = timers[0].when(), self.steps
+            self._sampled.clear()
+        while timers and timers[0].when() <= self._time:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False
+            self._ready.append(timer)
+
+    def _resume(self, process: str) -> None:
+        self._ready.extend(self._paused.pop(process))
+
+    def _waiting(self) -> str:
+        return "\n".join(f"  {task.get_name()}: {_where(task)}" for task in self._alive)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._alive.pop(task, None)
+        if not task.cancelled() and cast("Any", task)._log_traceback:
+            self._died.append(task)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Schedule a callback, from this thread only."""
+        if self._thread_id not in (None, threading.get_ident()):
+            raise RuntimeError("virtual time has one thread: another one cannot schedule callbacks")
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, *_: Any) -> Never:  # type: ignore[override]  # it never returns
+        """Refuse."""
+        raise RuntimeError("virtual time has one thread: nothing can run in an executor")
+
+    def _process_events(self, event_list: Any) -> None:
+        """Do nothing: there is no I/O."""
+
+    def _write_to_self(self) -> None:
+        """Do nothing: there is no selector to wake."""
+
+
+def run(main: Coroutine[Any, Any, T], seed: int = 0, *, trace: list[tuple[float, str]] | None = None) -> T:
+    """Run a coroutine on virtual time, end what it left behind, and return its result.
+
+    Raises `Unnoticed` when a task failed and nobody asked: such a task is a bug even if the result is right.
+    """
+    loop = VirtualLoop(seed, trace=trace)
+    try:
+        result = loop.run_until_complete(main)
+    except BaseException as error:
+        _wind_up(loop)
+        for note in loop.died():
+            error.add_note(note)
+        raise
+    else:
+        _wind_up(loop)
+        if died := loop.died():
+            raise Unnoticed("\n".join(died))
+        return result
+    finally:
+        loop.close()
+
+
+def running() -> VirtualLoop:
+    """Return the virtual loop that the caller runs on."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        raise TypeError("this runs on virtual time only")
+    return loop
+
+
+def _wind_up(loop: VirtualLoop) -> None:
+    """Cancel the tasks that are left, oldest first, and close abandoned generators."""
+    loop.trace = None
+    left = loop.living()
+    for task in left:
+        task.cancel()
+    if left:
+        _, stubborn = loop.run_until_complete(asyncio.wait(left, timeout=_WIND_UP_SECONDS))
+        loop.failures += [f"task {task.get_name()!r} was cancelled and goes on: {_where(task)}" for task in stubborn]
+    loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+def _is_task_step(callback: Any) -> bool:
+    """Tell whether a callback continues a task, and is not just one of its methods (`call_later(5, task.cancel)`)."""
+    owner = getattr(callback, "__self__", None)
+    return isinstance(owner, asyncio.Task) and not hasattr(asyncio.Task, getattr(callback, "__name__", "step"))
+
+
+def _note_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    cast("VirtualLoop", loop).failures.append(f"{context['message']}: {context.get('exception')!r}")
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """Say in which line a task waits: the innermost coroutine that can be seen."""
+    place, awaited = "nowhere", cast("Any", task.get_coro())
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return place

@@ -1,0 +1,222 @@
+"""The work queue between those who notice changes and those who act on them.
+
+A key that changes a thousand times while it waits is worked on once, and never by two workers at the same time. After
+a restart every object of a fleet is due at once; a change that a user makes then must not wait behind all of them, so
+keys have priorities. A key can wait in two ways: ready, for a worker, and later, for a time. Whoever takes a key to
+work has seen to both: the work itself says when to look again.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from contextlib import suppress
+from random import Random
+from typing import Generic, TypeVar
+
+from echelon.kube.metrics import QueueMetrics
+
+K = TypeVar("K")
+
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 120.0
+# Heaps keep what is no longer true until it comes to the top; past this they are cleaned up at once.
+_GARBAGE = 1024
+
+
+class Closed(Exception):
+    """The queue has been closed: there is no more work."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys to work on. All methods but `get` are synchronous; `get` a key, work, and call `done`, whatever came of it."""
+
+    def __init__(
+        self, random: Random, *, first_retry: float = FIRST_RETRY_SECONDS, last_retry: float = LAST_RETRY_SECONDS
+    ) -> None:
+        self.metrics: QueueMetrics | None = None
+        self._random = random
+        self._retry_limits = (first_retry, last_retry)
+        self._order = 0
+        self._ready: dict[K, tuple[int, int]] = {}  # priority and order
+        self._ready_heap: list[tuple[int, int, K]] = []
+        self._since: dict[K, float] = {}  # when a key became ready; insertion order is age
+        self._later: dict[K, tuple[float, int, int]] = {}  # time, order and priority
+        self._later_heap: list[tuple[float, int, K]] = []
+        self._working: dict[K, tuple[float, int]] = {}  # since when, and with which priority it was taken
+        self._again: dict[K, int] = {}  # became ready while being worked on, and its priority
+        self._failures: dict[K, int] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Return how many keys wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def later(self) -> int:
+        """How many keys wait for a time."""
+        return len(self._later)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is ready and nothing is being worked on."""
+        return not self._ready and not self._working
+
+    def oldest_age(self) -> float:
+        """Return how long the key has waited that waits longest for a worker."""
+        first = next(iter(self._since.values()), None)
+        return 0.0 if first is None else asyncio.get_running_loop().time() - first
+
+    def failures(self, key: K) -> int:
+        """Return how often a key was retried since it was last forgotten."""
+        return self._failures.get(key, 0)
+
+    def add(self, key: K, priority: int = 0, after: float = 0.0) -> None:
+        """Ask for a key to be worked on, now or in `after` seconds; a lower priority number goes first.
+
+        A key that waits already keeps the better priority and the earlier time.
+        """
+        if self._closed:
+            return
+        if self.metrics is not None:
+            self.metrics.adds.inc()
+        if after > 0:
+            self._put_off(key, priority, asyncio.get_running_loop().time() + after)
+        else:
+            self._make_ready(key, priority)
+
+    def retry(self, key: K, *, at_least: float = 0.0, at_most: float = LAST_RETRY_SECONDS) -> float:
+        """Ask for a key that failed to be worked on again, later each time. Return in how many seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        first, last = self._retry_limits
+        delay = min(first * 2 ** min(failures, 32), last, at_most)
+        delay = max(delay * self._random.uniform(0.5, 1.0), at_least)
+        if self.metrics is not None:
+            self.metrics.retries.inc()
+        # What was not urgent at first does not become so by failing.
+        self.add(key, self._working.get(key, (0.0, 0))[1], delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Let the next retry of a key begin with the shortest delay."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """Take the key that is first in turn, waiting for one if need be. Raises `Closed`."""
+        while not self._ready:
+            if self._closed:
+                raise Closed("the work queue is closed")
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except BaseException:
+                with suppress(ValueError):
+                    self._getters.remove(getter)
+                # Whoever was woken for a key and cannot take it any more passes the word on.
+                if self._ready and not getter.cancelled():
+                    self._wake()
+                raise
+        return self._take()
+
+    def done(self, key: K) -> None:
+        """Say that the work on a key has ended."""
+        began, _ = self._working.pop(key)
+        if self.metrics is not None:
+            self.metrics.work.observe(asyncio.get_running_loop().time() - began)
+        priority = self._again.pop(key, None)
+        if priority is not None and not self._closed:
+            self._make_ready(key, priority)
+
+    def close(self) -> None:
+        """Forget all keys that wait and end every `get`."""
+        self._closed = True
+        self._ready.clear()
+        self._ready_heap.clear()
+        self._since.clear()
+        self._later.clear()
+        self._later_heap.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._getters:
+            self._wake()
+
+    def _make_ready(self, key: K, priority: int) -> None:
+        if key in self._working:
+            self._again[key] = min(priority, self._again.get(key, priority))
+            return
+        waiting = self._ready.get(key)
+        if waiting is not None and waiting[0] <= priority:
+            return
+        self._order += 1
+        self._ready[key] = (priority, self._order)
+        heapq.heappush(self._ready_heap, (priority, self._order, key))
+        if waiting is None:
+            self._since[key] = asyncio.get_running_loop().time()
+            self._wake()
+        elif len(self._ready_heap) > 2 * len(self._ready) + _GARBAGE:
+            self._ready_heap = [(priority, order, key) for key, (priority, order) in self._ready.items()]
+            heapq.heapify(self._ready_heap)
+
+    def _take(self) -> K:
+        while True:
+            priority, order, key = heapq.heappop(self._ready_heap)
+            if self._ready.get(key) == (priority, order):
+                break
+        del self._ready[key]
+        self._later.pop(key, None)
+        now = asyncio.get_running_loop().time()
+        waited = now - self._since.pop(key)
+        self._working[key] = (now, priority)
+        if self.metrics is not None:
+            self.metrics.latency.observe(waited)
+        return key
+
+    def _put_off(self, key: K, priority: int, when: float) -> None:
+        waiting = self._later.get(key)
+        if waiting is not None:
+            priority = min(priority, waiting[2])
+            if waiting[0] <= when:
+                self._later[key] = (waiting[0], waiting[1], priority)
+                return
+        self._order += 1
+        self._later[key] = (when, self._order, priority)
+        heapq.heappush(self._later_heap, (when, self._order, key))
+        if len(self._later_heap) > 2 * len(self._later) + _GARBAGE:
+            self._later_heap = [(when, order, key) for key, (when, order, _) in self._later.items()]
+            heapq.heapify(self._later_heap)
+        if self._timer is None or when < self._timer.when():
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Have the loop come back when the first key is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        heap = self._later_heap
+        while heap and self._later.get(heap[0][2], (0.0, 0, 0))[1] != heap[0][1]:
+            heapq.heappop(heap)
+        if heap:
+            self._timer = asyncio.get_running_loop().call_at(heap[0][0], self._release)
+
+    def _release(self) -> None:
+        """Make ready what is due."""
+        due = self._timer.when() if self._timer is not None else 0.0
+        self._timer = None
+        heap = self._later_heap
+        while heap and heap[0][0] <= due:
+            _, order, key = heapq.heappop(heap)
+            waiting = self._later.get(key)
+            if waiting is not None and waiting[1] == order:
+                del self._later[key]
+                self._make_ready(key, waiting[2])
+        self._set_timer()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
