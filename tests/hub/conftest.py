@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import yaml
 
 from echelon.api import registry
+from tests.hub.api import Api
 
 START_SECONDS = 60.0
 
@@ -106,3 +108,18 @@ def k(crds: HubProcess, kubectl: str, request: pytest.FixtureRequest) -> Iterato
     admin("create", "-f", "-", stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
     yield Kubectl(kubectl, crds.kubeconfig, name)
     admin("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def api(crds: HubProcess) -> Api:
+    """The shared hub, as its administrator, without anything between a test and the wire."""
+    return Api.of(crds.kubeconfig)
+
+
+@pytest.fixture
+def maps(api: Api) -> Iterator[str]:
+    """Address of the config maps in a namespace that belongs to the test."""
+    name = f"test-{uuid4().hex[:12]}"
+    api.ok("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield f"/api/v1/namespaces/{name}/configmaps"
+    api("DELETE", f"/api/v1/namespaces/{name}")

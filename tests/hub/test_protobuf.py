@@ -106,6 +106,12 @@ def test_zero_is_kept_where_it_can_be_told_from_nothing() -> None:
     assert read("v1", "PersistentVolumeClaim", put(2, put(5, "")))["spec"] == {"storageClassName": ""}
 
 
+def test_a_number_has_the_bits_of_its_type() -> None:
+    assert pod_spec(put(25, 2**32 + 5)) == {"priority": 5}
+    assert pod_spec(put(25, 2**32 - 1)) == {"priority": -1}
+    assert pod_spec(put(5, 2**32 - 1)) == {"activeDeadlineSeconds": 2**32 - 1}
+
+
 def test_the_last_value_of_a_field_counts() -> None:
     assert pod_spec(put(10, "one") + put(10, "two")) == {"nodeName": "two"}
     assert pod_spec(put(10, "one") + put(10, "")) == {}
@@ -152,13 +158,15 @@ def test_embedded_json_is_json() -> None:
     assert read("v1", "ConfigMap", put(1, entry))["metadata"]["managedFields"] == [
         {"manager": "kubectl", "fieldsV1": {"f:data": {}}}
     ]
-    assert "data" not in read("apps/v1", "ControllerRevision", put(2, b""))
+    for nothing in (b"", put(1, b""), put(1, "null")):
+        assert "data" not in read("apps/v1", "ControllerRevision", put(2, nothing))
     for broken in ("{", "[" * 1000, b"\xff"):
         assert refused(body("apps/v1", "ControllerRevision", put(2, put(1, broken)))).startswith("proto: ")
 
 
 def test_schemas_take_the_forms_that_json_has() -> None:
     assert schema(put(9, 10.0) + put(11, 0.5) + put(8, put(1, "{}"))) == {"maximum": 10, "minimum": 0.5, "default": {}}
+    assert json.dumps(schema(put(9, 10.0))) == '{"maximum": 10}'
     assert schema(put(30, put(1, 1))) == {"additionalProperties": True}
     assert schema(put(30, put(1, 0))) == {"additionalProperties": False}
     assert schema(put(30, put(1, 1) + put(2, put(5, "string")))) == {"additionalProperties": {"type": "string"}}

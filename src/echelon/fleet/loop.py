@@ -10,6 +10,8 @@ Everything that would differ between two runs of one seed is taken away: tasks a
 and threads are refused.
 """
 
+# ruff: noqa: SLF001 - asyncio has no public seam for a loop of one's own; these parts are unchanged since Python 3.4
+
 import asyncio
 import contextvars
 import gc
@@ -61,10 +63,12 @@ class VirtualClock:
 class _Task(asyncio.Task[Any]):
     """A task whose place in a set does not depend on its address."""
 
-    number = 0
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number  # first: asyncio hashes a task while it is being made
+        super().__init__(coro, **options)
 
     def __hash__(self) -> int:
-        return self.number
+        return self._number
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -72,6 +76,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     `trace` receives (time, task name) of every task step, until the main task is done.
     """
+
+    # What the base class has and type stubs do not know.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _timer_cancelled_count: int
+    _stopping: bool
+    _thread_id: int | None
 
     def __init__(
         self,
@@ -98,13 +109,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._alive: dict[asyncio.Task[Any], None] = {}
         self._died: list[asyncio.Task[Any]] = []
         self._born = 0
+        self._outside = contextvars.Context()  # what the loop does for itself belongs to no process
         self.set_exception_handler(_note_failure)
 
     def time(self) -> float:
         """Return the seconds since the world began."""
         return self._time
 
-    def create_task(  # type: ignore[override]  # the signature grows with every Python
+    def create_task(
         self,
         coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
         *,
@@ -115,10 +127,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Start a task. One without a name is called by its number in this loop, the same in every run."""
         self._born += 1
         label = f"task-{self._born}" if name is None else str(name)
-        task = _Task(coro, loop=self, name=label, context=context, **options)
-        task.number = self._born
+        task = _Task(self._born, coro, loop=self, name=label, context=context, **options)
         self._alive[task] = None
-        task.add_done_callback(self._ended, context=contextvars.Context())
+        task.add_done_callback(self._ended, context=self._outside)
         return task
 
     def pause(self, process: str, seconds: float) -> None:
@@ -126,7 +137,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if process in self._paused:
             return
         self._paused[process] = []
-        self.call_later(seconds, self._resume, process, context=contextvars.Context())
+        self.call_later(seconds, self._resume, process, context=self._outside)
 
     def living(self) -> list[asyncio.Task[Any]]:
         """Return the tasks that have not ended, oldest first."""
@@ -169,9 +180,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         ready = self._ready
         while ready:
             handle = ready.popleft()
-            if self._paused and (process := handle._context.get(PROCESS)) in self._paused:
+            if self._paused and (process := _process_of(handle)) in self._paused:
                 self._paused[process].append(handle)
-            elif _is_task_step(handle._callback):
+            elif _is_task_step(handle):
                 self._task_steps.append(handle)
             else:
                 self._callbacks.append(handle)
@@ -181,7 +192,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return
         self.steps += 1
         if self.trace is not None:
-            self.trace.append((self._time, handle._callback.__self__.get_name()))
+            self.trace.append((self._time, _name_of(handle)))
         if self.steps - self._moved > self._patience:
             self._sample(handle)
         if not self.steps % _COLLECT_EVERY:
@@ -189,9 +200,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle._run()
 
     def _sample(self, handle: asyncio.Handle) -> None:
-        self._sampled[handle._callback.__self__.get_name()] += 1
+        self._sampled[_name_of(handle)] += 1
         if self._sampled.total() >= _SAMPLE:
             busiest = ", ".join(f"{name} ({count})" for name, count in self._sampled.most_common(5))
+            self._moved = self.steps  # there is still the winding up to do
+            self._sampled.clear()
             raise Livelock(
                 f"{self._patience} steps at {self._time} s without time going on; the last {_SAMPLE} were of {busiest}"
             )
@@ -205,16 +218,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count = 0
         while timers and timers[0].cancelled():
             self._timer_cancelled_count -= 1
-            heapq.heappop(timers)._scheduled = False
+            _take_first(timers)
         if not timers:
             raise Deadlock(f"at {self._time} s nothing can happen any more; waiting are:\n{self._waiting()}")
         if timers[0].when() > self._time:
             self._time, self._moved = timers[0].when(), self.steps
             self._sampled.clear()
         while timers and timers[0].when() <= self._time:
-            timer = heapq.heappop(timers)
-            timer._scheduled = False
-            self._ready.append(timer)
+            self._ready.append(_take_first(timers))
 
     def _resume(self, process: str) -> None:
         self._ready.extend(self._paused.pop(process))
@@ -227,7 +238,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not task.cancelled() and cast("Any", task)._log_traceback:
             self._died.append(task)
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]  # typeshed ties the arguments to the callback
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """Schedule a callback, from this thread only."""
@@ -246,12 +257,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Do nothing: there is no selector to wake."""
 
 
-def run(main: Coroutine[Any, Any, T], seed: int = 0, *, trace: list[tuple[float, str]] | None = None) -> T:
+def run(
+    main: Coroutine[Any, Any, T],
+    seed: int = 0,
+    *,
+    trace: list[tuple[float, str]] | None = None,
+    steps_without_time: int = _STEPS_WITHOUT_TIME,
+) -> T:
     """Run a coroutine on virtual time, end what it left behind, and return its result.
 
     Raises `Unnoticed` when a task failed and nobody asked: such a task is a bug even if the result is right.
     """
-    loop = VirtualLoop(seed, trace=trace)
+    loop = VirtualLoop(seed, trace=trace, steps_without_time=steps_without_time)
     try:
         result = loop.run_until_complete(main)
     except BaseException as error:
@@ -288,10 +305,26 @@ def _wind_up(loop: VirtualLoop) -> None:
     loop.run_until_complete(loop.shutdown_asyncgens())
 
 
-def _is_task_step(callback: Any) -> bool:
-    """Tell whether a callback continues a task, and is not just one of its methods (`call_later(5, task.cancel)`)."""
-    owner = getattr(callback, "__self__", None)
-    return isinstance(owner, asyncio.Task) and not hasattr(asyncio.Task, getattr(callback, "__name__", "step"))
+def _take_first(timers: list[asyncio.TimerHandle]) -> asyncio.TimerHandle:
+    timer: Any = heapq.heappop(timers)
+    timer._scheduled = False  # or its cancellation would be counted as one of a waiting timer
+    return cast("asyncio.TimerHandle", timer)
+
+
+def _is_task_step(handle: Any) -> bool:
+    """Tell whether a handle continues a task, and does not just call one of its methods (`call_later(5, t.cancel)`)."""
+    owner = getattr(handle._callback, "__self__", None)
+    return isinstance(owner, asyncio.Task) and not hasattr(asyncio.Task, getattr(handle._callback, "__name__", "step"))
+
+
+def _name_of(step: Any) -> str:
+    name: str = step._callback.__self__.get_name()
+    return name
+
+
+def _process_of(handle: Any) -> str:
+    process: str = handle._context.get(PROCESS, "")
+    return process
 
 
 def _note_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

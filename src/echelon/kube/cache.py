@@ -53,7 +53,7 @@ def key_of(obj: Any) -> Key:
 
 
 def newer(version: str, than: str) -> bool:
-    """Whether a resource version is newer than another; of versions that are no numbers, any other one counts as newer."""
+    """Whether a resource version is newer than another. Where they are no numbers, any other one counts as newer."""
     if version.isdigit() and than.isdigit():
         return int(version) > int(than)
     return version != than
@@ -144,6 +144,6 @@ def _values_of(name: str, indexer: Indexer[T], key: Key, obj: T | None) -> list[
         return []
     try:
         return list(dict.fromkeys(indexer(obj)))
-    except Exception:
+    except Exception:  # noqa: BLE001 - it is somebody else's function
         _log.exception("the indexer %s failed on %s", name, key, extra={"index": name, "key": str(key)})
         return []

@@ -168,7 +168,7 @@ class PluginCredentials:
         return self._held
 
     def _keep(self, issued: Issued, stored: Credential) -> _Held:
-        authorization = f"Bearer {issued.token}" if issued.token else stored.authorization
+        authorization = bearer(issued.token) if issued.token else stored.authorization
         credential = Credential(authorization, issued.pair or stored.pair)
         if issued.expires is None:
             return _Held(credential, None, None)
@@ -180,16 +180,34 @@ def read_credential(user: User) -> Credential:
     """Return what the user's fields and files hold at this moment."""
     token = user.token
     if user.token_file is not None:
-        token = _content(user.token_file).decode("utf-8", "replace").strip() or token
-        if not token:
-            raise CredentialsUnavailable(f"{user.token_file}: the token file is empty")
-    authorization = f"Bearer {token}" if token else ""
+        token = _token(user.token_file, token)
+    authorization = bearer(token) if token else ""
     if not token and (user.username or user.password):
         pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
         authorization = f"Basic {pair}"
     if not user.certificate:
         return Credential(authorization)
     return Credential(authorization, KeyPair(_content(user.certificate), _content(user.key)))
+
+
+def bearer(token: str) -> str:
+    """Return the header that shows a token."""
+    if not token.isascii() or not token.isprintable():
+        raise CredentialsUnavailable("the token has characters that cannot be sent")
+    return f"Bearer {token}"
+
+
+def _token(file: Path, otherwise: str) -> str:
+    """Read a token file; the token beside it in the configuration counts while there is nothing in the file."""
+    try:
+        token = _content(file).decode("utf-8", "replace").strip()
+    except CredentialsUnavailable:
+        if not otherwise:
+            raise
+        return otherwise
+    if not token and not otherwise:
+        raise CredentialsUnavailable(f"{file}: the token file is empty")
+    return token or otherwise
 
 
 def _content(source: bytes | Path) -> bytes:

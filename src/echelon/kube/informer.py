@@ -8,7 +8,8 @@ version that the server forgot leads to a new list, and what that list no longer
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -17,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from echelon.api import labels as selectors
 from echelon.api.kinds import Kind
 from echelon.kube.cache import Cache, Indexer, Key, identity_of, newer
-from echelon.kube.client import Event, EventType, Reader
+from echelon.kube.client import Event, EventType, Page, Reader
 from echelon.kube.errors import ApiError, Gone, ServerTimeout
 from echelon.kube.metrics import Metrics
 
@@ -155,19 +156,163 @@ class Informer(Generic[T]):
         loop = asyncio.get_running_loop()
         pause = FIRST_PAUSE_SECONDS
         while True:
-            began, least = loop.time(), 0.0
+            streaming, least = math.inf, 0.0
             try:
                 if not self._resume:
                     await self._list()
-                    began = loop.time()
+                streaming = loop.time()
                 await self._follow()
                 why = "closed"
             except Exception as error:  # noqa: BLE001 - whatever a server does, the next try may go well
                 why, least = self._failed(error)
-                if not self._resume:
-                    began = loop.time() if why != "Expired" else began
-            if loop.time() - began >= HEALTHY_SECONDS:
+            if loop.time() - streaming >= HEALTHY_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             self._metrics.informer_ends.labels(self.kind.resource, why).inc()
             await asyncio.sleep(max(pause * self._random.uniform(0.5, 1.5), least))
             pause = min(pause * 2, LAST_PAUSE_SECONDS)
+
+    def _failed(self, error: Exception) -> tuple[str, float]:
+        """Learn from a failure: what to call it, and how long the server wants to be left alone."""
+        if isinstance(error, Gone | ServerTimeout):
+            # Too old, or, after the server lost its newest state, from a future that will not come.
+            self._resume = ""
+        extra = {"kind": self.kind.resource, "namespace": self.namespace}
+        if isinstance(error, ApiError):
+            level = logging.INFO if isinstance(error, Gone) else logging.WARNING
+            _log.log(level, "the informer of %s begins again: %s", self.kind.resource, error, extra=extra)
+            return error.status_reason, float(error.retry_after)
+        if isinstance(error, TimeoutError | OSError | OlderList):
+            _log.warning("the informer of %s begins again: %r", self.kind.resource, error, extra=extra)
+        else:
+            _log.exception("the informer of %s begins again", self.kind.resource, extra=extra)
+        return type(error).__name__, 0.0
+
+    async def _list(self) -> None:
+        """Make the cache equal to a list, a page at a time."""
+        listed: set[Key] = set()
+        token = ""
+        while True:
+            try:
+                page = await self._page(token)
+            except Gone:
+                # The server forgets faster than we turn the pages: ask for all at once.
+                self._page_size = 0 if token else PAGE_SIZE
+                raise
+            if not token:
+                self._refuse_older(page.resource_version)
+            for number, obj in enumerate(page.items, start=1):
+                listed.add(self._listed(obj))
+                if number % _BATCH == 0:
+                    await asyncio.sleep(0)
+            token = page.continue_
+            if not token:
+                break
+        for number, key in enumerate([key for key in self._cache.keys() if key not in listed], start=1):  # noqa: SIM118 - a cache is no mapping
+            self._remove(key, page.resource_version)
+            if number % _BATCH == 0:
+                await asyncio.sleep(0)
+        self._page_size, self._refused = PAGE_SIZE, 0
+        self._resume = self._reached = page.resource_version
+        self._metrics.informer_lists.labels(self.kind.resource).inc()
+        if not self._synced.is_set():
+            self._synced.set()
+            if self._on_synced is not None:
+                self._on_synced()
+
+    async def _page(self, token: str) -> Page[T]:
+        async with asyncio.timeout(PAGE_SECONDS):
+            return await self._reader.list(
+                self.kind,
+                self.namespace,
+                labels=self._labels,
+                fields=self._fields,
+                limit=self._page_size,
+                continue_=token,
+            )
+
+    def _refuse_older(self, version: str) -> None:
+        """Keep the cache from going back in time because one replica of a server lags."""
+        if self._reached.isdigit() and newer(self._reached, version) and self._refused < OLDER_LISTS_REFUSED:
+            self._refused += 1
+            raise OlderList(f"the list is of version {version}, the cache of {self._reached}")
+
+    async def _follow(self) -> None:
+        """Take in what a stream brings until it ends."""
+        seconds = self._random.randint(*STREAM_SECONDS)
+        stream = self._reader.watch(
+            self.kind,
+            self.namespace,
+            labels=self._labels,
+            fields=self._fields,
+            resource_version=self._resume,
+            bookmarks=True,
+            timeout_seconds=seconds,
+        )
+        number = 0
+        async with asyncio.timeout(seconds + GRACE_SECONDS), _closing(stream):
+            async for event in stream:
+                self._take(event)
+                number += 1
+                if number % _BATCH == 0:
+                    await asyncio.sleep(0)
+
+    def _take(self, event: Event[T]) -> None:
+        version = event.resource_version
+        if event.object is not None:
+            key, _, own = identity_of(event.object)
+            known = self._cache.seen(key)
+            if event.type is EventType.DELETED:
+                # A deletion that was delayed or repeated is not one of the object that has the name by now.
+                if not known or known == own or newer(own, known):
+                    self._remove(key, own)
+            elif not known or newer(own, known):
+                self._put(event.object)
+        if version and (not self._reached or newer(version, self._reached)):
+            self._resume = self._reached = version
+
+    def _listed(self, obj: T) -> Key:
+        """Take in an object of a list, which is right also where it is older than what we have."""
+        key, _, version = identity_of(obj)
+        if self._cache.get(key) is None or self._cache.seen(key) != version:
+            self._put(obj)
+        return key
+
+    def _put(self, obj: T) -> None:
+        key, uid, version = identity_of(obj)
+        old = self._cache.get(key)
+        if old is not None and identity_of(old).uid != uid:
+            self._remove(key, version)
+            old = None
+        self._cache.put(key, obj)
+        if old is None:
+            self._objects.inc()
+        self._tell(Delta(old, obj, initial=not self.synced))
+
+    def _remove(self, key: Key, version: str) -> None:
+        old = self._cache.remove(key, version)
+        if old is not None:
+            self._objects.dec()
+            self._tell(Delta(old, None))
+
+    def _tell(self, delta: Delta[T]) -> None:
+        for handler in self._handlers:
+            self._call(handler, delta)
+
+    def _call(self, handler: Handler[T], delta: Delta[T]) -> None:
+        try:
+            handler(delta)
+        except Exception:  # noqa: BLE001 - one handler's mistake is not the others'
+            self._metrics.handler_errors.labels(self.kind.resource).inc()
+            key = str(identity_of(delta.object).key)
+            extra = {"kind": self.kind.resource, "key": key}
+            _log.exception("a handler failed on a change of %s %s", self.kind.resource, key, extra=extra)
+
+
+@asynccontextmanager
+async def _closing(stream: AsyncIterator[Any]) -> AsyncIterator[None]:
+    """Give a stream back as soon as nobody reads it, if it is one that holds something."""
+    try:
+        yield
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

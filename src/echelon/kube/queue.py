@@ -28,7 +28,7 @@ class Closed(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """Keys to work on. All methods but `get` are synchronous; `get` a key, work, and call `done`, whatever came of it."""
+    """Keys to work on: `get` one, work, and call `done`, whatever came of it. Only `get` waits."""
 
     def __init__(
         self, random: Random, *, first_retry: float = FIRST_RETRY_SECONDS, last_retry: float = LAST_RETRY_SECONDS
@@ -91,7 +91,7 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         first, last = self._retry_limits
-        delay = min(first * 2 ** min(failures, 32), last, at_most)
+        delay = min(first * 2.0 ** min(failures, 32), last, at_most)
         delay = max(delay * self._random.uniform(0.5, 1.0), at_least)
         if self.metrics is not None:
             self.metrics.retries.inc()

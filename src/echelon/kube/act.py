@@ -1,0 +1,103 @@
+"""Carries out a plan: in order, with its preconditions, up to the first failure.
+
+Each write is reported as soon as the server has confirmed it, so that whoever must remember them knows of all that
+happened even when a later one fails. Nothing is tried again here: what failed is a reason to look at the world again
+and to make a new plan.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from echelon.api.base import JSONObject
+from echelon.api.kinds import Kind
+from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan
+from echelon.kube.cache import identity_of
+from echelon.kube.client import ApplyPatch, DeleteOptions, MergePatch, Preconditions, WriteOptions, Writer
+from echelon.kube.errors import ApiError
+from echelon.kube.metrics import Metrics
+
+
+class Recorder(Protocol):
+    """Writes events. It never fails: an event is not worth a plan."""
+
+    async def emit(self, event: Emit) -> None:
+        """Write an event, or count it with those before it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Written:
+    """A write that the server confirmed. `resource_version` is what it led to, None for a deletion."""
+
+    kind: Kind[Any]
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+async def act(
+    plan: Plan, client: Writer, recorder: Recorder, *, manager: str, metrics: Metrics | None = None
+) -> AsyncIterator[Written]:
+    """Do what a plan says and yield each write that was made, the status last. Raises the first `ApiError`.
+
+    `manager` is the name under which the server keeps our fields.
+    """
+    options = WriteOptions(field_manager=manager)
+    for action in plan.actions if plan.status is None else (*plan.actions, plan.status):
+        if isinstance(action, Emit):
+            await recorder.emit(action)
+            continue
+        code = "200"
+        try:
+            written = await _write(action, client, options)
+        except ApiError as error:
+            code = str(error.status_code)
+            raise
+        except Exception:
+            code = "none"
+            raise
+        finally:
+            if metrics is not None:
+                metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
+        yield written
+
+
+async def _write(action: Create | Patch | Apply | Delete, client: Writer, options: WriteOptions) -> Written:
+    kind, namespace = action.kind, action.namespace
+    if isinstance(action, Delete):
+        expected = Preconditions(action.uid, action.resource_version)
+        how = DeleteOptions(preconditions=expected, propagation=action.propagation)
+        await client.delete(kind, action.name, namespace, options=how)
+        return Written(kind, action.name, namespace, action.uid, None)
+    if isinstance(action, Create):
+        answer = await client.create(kind, action.body, namespace, options=options)
+    elif isinstance(action, Patch):
+        body = MergePatch(_with_preconditions(action))
+        answer = await client.patch(kind, action.name, body, namespace, subresource=action.subresource, options=options)
+    else:
+        wanted = ApplyPatch(action.body, options.field_manager, action.force)
+        answer = await client.patch(
+            kind, action.name, wanted, namespace, subresource=action.subresource, options=options
+        )
+    key, uid, version = identity_of(answer)
+    return Written(kind, key.name, key.namespace, uid, version, _labels_of(answer))
+
+
+def _with_preconditions(action: Patch) -> JSONObject:
+    """Say in the patch which object, in which state, it is meant for."""
+    expected = {"uid": action.uid, "resourceVersion": action.resource_version}
+    said = {name: value for name, value in expected.items() if value}
+    if not said:
+        return action.body
+    return {**action.body, "metadata": {**action.body.get("metadata", {}), **said}}
+
+
+def _labels_of(obj: Any) -> Mapping[str, str]:
+    if isinstance(obj, dict):
+        labels: Mapping[str, str] = obj["metadata"].get("labels", {})
+        return labels
+    found: Mapping[str, str] = obj.metadata.labels
+    return found

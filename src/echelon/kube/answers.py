@@ -1,0 +1,101 @@
+"""What a server's answer means: an object, a page, or an error.
+
+Between a client and an API server there may be proxies and load balancers with pages of their own, so an error is
+whatever the HTTP code says, and a Status only if it is one. What they say is kept, up to a length.
+"""
+
+import errno
+import ssl
+from typing import Any, Generic, TypeVar, get_origin
+
+import aiohttp
+import msgspec
+
+from echelon.api.kinds import Kind
+from echelon.kube import errors
+from echelon.kube.client import Page
+from echelon.kube.streaming import decoder
+
+T = TypeVar("T")
+
+_LONGEST_STATUS = 1024 * 1024
+_LONGEST_TEXT = 1024
+
+
+class _ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    items: list[T] | None = None
+    metadata: _ListMeta = _ListMeta()
+
+
+def read_object(kind: Kind[T], body: bytes) -> T:
+    """Return the object that a body holds."""
+    found: T = _decoded(kind, kind.type, body)
+    return found
+
+
+def read_page(kind: Kind[T], body: bytes) -> Page[T]:
+    """Return the page that a body holds."""
+    page: _List[T] = _decoded(kind, _List[kind.type], body)  # type: ignore[name-defined]
+    items = page.items or []
+    if get_origin(kind.type) is dict or kind.type is dict:
+        for item in items:
+            _name_kind(kind, item)
+    meta = page.metadata
+    return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count or 0)
+
+
+async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
+    """Return the error that an answer stands for, and give its connection back."""
+    body = b""
+    while len(body) < _LONGEST_STATUS and (chunk := await response.content.read(_LONGEST_STATUS)):
+        body += chunk
+    response.release()
+    try:
+        status = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        text = body[: 4 * _LONGEST_TEXT].decode("utf-8", "replace").strip()[:_LONGEST_TEXT]
+        status = {"message": text or f"HTTP {response.status} {response.reason or ''}".strip()}
+    details = status.get("details")
+    details = dict(details) if isinstance(details, dict) else {}
+    if not isinstance(details.get("retryAfterSeconds", 0), int):
+        del details["retryAfterSeconds"]
+    after = response.headers.get("Retry-After", "")
+    if after.isdecimal():
+        details.setdefault("retryAfterSeconds", int(after))
+    return errors.from_status({**status, "details": details, "code": response.status})
+
+
+def connection_trouble(error: Exception) -> str:
+    """Say why there was no answer, without the texts of libraries that quote URLs."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the server's certificate is not trusted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer is incomplete"
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno in errno.errorcode:
+        return error.strerror or errno.errorcode[error.errno]
+    return type(error).__name__
+
+
+def _decoded(kind: Kind[Any], type_: Any, body: bytes) -> Any:
+    try:
+        return decoder(type_).decode(body)
+    except msgspec.DecodeError as error:
+        raise errors.Unreadable(f"{kind.resource}: the answer cannot be read: {error}") from None
+
+
+def _name_kind(kind: Kind[Any], item: Any) -> None:
+    """Lists of the kinds that Kubernetes serves itself leave out what the list says already."""
+    item.setdefault("apiVersion", kind.api_version)
+    item.setdefault("kind", kind.kind)

@@ -1,0 +1,204 @@
+"""The loop of a controller: what changed becomes keys, keys become plans, plans are acted on.
+
+A reconciler is asked with a key, never with an event, and may be asked at any time: twice, after a crash, on a cache
+that is behind. It decides; everything that makes that safe is here, once for all: one worker a key, retries that slow
+down, no plan before the caches show our own last writes, new work before the routine look at everything.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from echelon.engine.plan import Plan
+from echelon.kube.act import Recorder, act
+from echelon.kube.cache import Key, key_of
+from echelon.kube.client import Writer
+from echelon.kube.clock import Clock
+from echelon.kube.errors import ApiError, Conflict
+from echelon.kube.guard import GUARD_SECONDS, Guard
+from echelon.kube.informer import Delta, Informer
+from echelon.kube.metrics import Metrics
+from echelon.kube.queue import WorkQueue
+
+T = TypeVar("T")
+
+# The first look at everything after a start, and the routine one, give way to whatever really happens.
+ROUTINE = 100
+CONFLICT_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class TerminalError(Exception):
+    """There is no use in trying again before something changes."""
+
+
+class Reconciler(Protocol):
+    """Decides what is to be done about one object."""
+
+    def plan(self, key: Key, now: datetime) -> Plan:
+        """Read caches and return what is to be done; nothing is written here, and nothing awaited.
+
+        The actions of the plan are carried out in order. With `look_again_after` the key comes back although nothing
+        changed. An exception is logged and the key tried again, later each time; after a `TerminalError` it is left
+        alone until something changes.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where keys come from."""
+
+    informer: Informer[Any]
+    keys: Callable[[Any], Iterable[Key]]
+    when: Callable[[Delta[Any]], bool]
+
+    def keys_of(self, delta: Delta[Any]) -> Iterable[Key]:
+        """Return what a change concerns: what the object was about before, and what it is about now."""
+        return dict.fromkeys(key for obj in (delta.old, delta.new) if obj is not None for key in self.keys(obj))
+
+
+class Controller:
+    """Runs a reconciler. Make it, let it `watch` its sources, and `run` it, once."""
+
+    def __init__(
+        self,
+        name: str,
+        reconciler: Reconciler,
+        client: Writer,
+        clock: Clock,
+        *,
+        recorder: Recorder,
+        random: Random,
+        workers: int = 1,
+        manager: str = "echelon",
+        metrics: Metrics | None = None,
+        routine_seconds: float = 0.0,
+        guard_seconds: float = GUARD_SECONDS,
+    ) -> None:
+        """`routine_seconds`: how often to look at every key although nothing changed; 0 for never."""
+        self.name = name
+        self._reconciler = reconciler
+        self._client = client
+        self._clock = clock
+        self._recorder = recorder
+        self._random = random
+        self._workers = workers
+        self._manager = manager
+        self._routine_seconds = routine_seconds
+        self._metrics = metrics or Metrics()
+        self.queue: WorkQueue[Key] = WorkQueue(random)
+        self.queue.metrics = self._metrics.queue(name, self.queue.__len__, self.queue.oldest_age)
+        self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
+        self._sources: list[_Source] = []
+        self._stops: list[Callable[[], None]] = []
+
+    def watch(
+        self,
+        informer: Informer[T],
+        *,
+        keys: Callable[[T], Iterable[Key]] | None = None,
+        when: Callable[[Delta[T]], bool] | None = None,
+    ) -> None:
+        """Plan keys when an object changes: its own one, or those that `keys` says, if `when` finds it worthwhile."""
+        source = _Source(informer, keys or _own_key, when or _always)
+        self._sources.append(source)
+        self._guard.follow(informer)
+
+        def changed(delta: Delta[T]) -> None:
+            self._guard.heard(informer, delta)
+            if source.when(delta):
+                for key in source.keys_of(delta):
+                    self.queue.add(key, ROUTINE if delta.initial else 0)
+
+        self._stops.append(informer.on_change(changed))
+
+    async def run(self) -> None:
+        """Work until cancelled; then end what is under way, and return when nothing runs any more."""
+        try:
+            for source in self._sources:
+                await source.informer.wait_synced()
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name} {number}")
+                if self._routine_seconds > 0:
+                    group.create_task(self._look_at_everything(), name=f"{self.name} routine")
+        finally:
+            for stop in self._stops:
+                stop()
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self._reconcile(key)
+            finally:
+                self.queue.done(key)
+            # A long row of keys with nothing to write must not keep everybody else from the event loop.
+            await asyncio.sleep(0)
+
+    async def _reconcile(self, key: Key) -> None:
+        wait = self._guard.hold(key)
+        if wait > 0:
+            self.queue.add(key, after=wait)
+            return
+        try:
+            plan = self._reconciler.plan(key, self._clock.now())
+            async for written in act(plan, self._client, self._recorder, manager=self._manager, metrics=self._metrics):
+                self._guard.wrote(key, written)
+        except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
+            self._count(self._failed(key, error))
+        else:
+            self._count("ok")
+            self.queue.forget(key)
+            if plan.look_again_after is not None:
+                self.queue.add(key, after=plan.look_again_after.total_seconds())
+
+    def _failed(self, key: Key, error: Exception) -> str:
+        """Decide what becomes of a key whose plan failed; return what to call that."""
+        attempt = self.queue.failures(key) + 1
+        extra = {"controller": self.name, "key": str(key), "attempt": attempt}
+        text = "%s: %s failed, attempt %d: %s"
+        if isinstance(error, TerminalError):
+            self.queue.forget(key)
+            _log.error("%s: %s is left alone until it changes: %s", self.name, key, error, extra=extra)
+            return "terminal"
+        if isinstance(error, Conflict):
+            # Somebody was faster; the cache will show it any moment.
+            self.queue.retry(key, at_most=CONFLICT_SECONDS)
+            _log.info(text, self.name, key, attempt, error, extra=extra)
+            return "conflict"
+        if isinstance(error, ApiError):
+            self.queue.retry(key, at_least=error.retry_after)
+            _log.warning(text, self.name, key, attempt, error, extra=extra)
+            return "refused"
+        self.queue.retry(key)
+        _log.error(text, self.name, key, attempt, repr(error), extra=extra, exc_info=error)
+        return "error"
+
+    def _count(self, result: str) -> None:
+        self._metrics.reconciles.labels(self.name, result).inc()
+
+    async def _look_at_everything(self) -> None:
+        while True:
+            await asyncio.sleep(self._routine_seconds * self._random.uniform(0.9, 1.1))
+            for source in self._sources:
+                for number, obj in enumerate(source.informer.values(), start=1):
+                    for key in source.keys(obj):
+                        self.queue.add(key, ROUTINE)
+                    if number % 1000 == 0:
+                        await asyncio.sleep(0)
+
+
+def _own_key(obj: Any) -> Iterable[Key]:
+    return (key_of(obj),)
+
+
+def _always(_: Delta[Any]) -> bool:
+    return True

@@ -1,0 +1,210 @@
+"""Tells people what happened, as Kubernetes events, without drowning them or the server.
+
+The same thing said again within a while is one event with a count. An object about which there is much to say gets a
+burst of events and then a trickle; what is not written is still counted, and shows with the next write. Nothing here
+may fail, or take long, for the one who reports: an event is not worth a rollout.
+"""
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from echelon.api.base import JSONObject
+from echelon.api.events import EVENT
+from echelon.engine.plan import Emit, Reference
+from echelon.kube.client import MergePatch, Writer
+from echelon.kube.clock import Clock
+from echelon.kube.errors import NotFound
+from echelon.kube.metrics import Metrics
+
+V = TypeVar("V")
+
+SERIES_SECONDS = 360.0
+BURST = 25.0
+REFILL_SECONDS = 300.0
+WRITE_SECONDS = 5.0
+REMEMBERED = 4096
+_NOTE_BYTES = 1024
+_WORD_LENGTH = 128
+_NAME_LENGTH = 253 - 17  # a dot and sixteen digits follow
+
+_log = logging.getLogger(__name__)
+
+_Object: TypeAlias = tuple[str, str, str, str]
+_Said: TypeAlias = tuple[_Object, str, str, str, str, _Object | None]
+
+
+@dataclass
+class _Series:
+    """One thing that was said, and how often."""
+
+    last: float
+    name: str = ""  # of the event; empty until it was written
+    count: int = 1
+    writing: bool = False
+
+
+@dataclass
+class _Bucket:
+    """How many events about an object may be written at once."""
+
+    at: float
+    tokens: float = BURST
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(BURST, self.tokens + (now - self.at) / REFILL_SECONDS)
+        self.at = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass
+class _Recent(Generic[V]):
+    """A memory that forgets what was not used for longest."""
+
+    entries: OrderedDict[Any, V] = field(default_factory=OrderedDict)
+
+    def get(self, key: Any) -> V | None:
+        found = self.entries.get(key)
+        if found is not None:
+            self.entries.move_to_end(key)
+        return found
+
+    def put(self, key: Any, value: V) -> V:
+        self.entries[key] = value
+        self.entries.move_to_end(key)
+        if len(self.entries) > REMEMBERED:
+            self.entries.popitem(last=False)
+        return value
+
+
+class EventRecorder:
+    """Writes events in the name of one controller."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        reporting_controller: str,
+        reporting_instance: str,
+        *,
+        random: Random,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._who = {
+            "reportingController": reporting_controller,
+            "reportingInstance": reporting_instance[:_WORD_LENGTH],
+        }
+        self._random = random
+        self._outcomes = (metrics or Metrics()).events
+        self._series: _Recent[_Series] = _Recent()
+        self._buckets: _Recent[_Bucket] = _Recent()
+
+    async def emit(self, event: Emit) -> None:
+        """Write an event, or count it with those before it. Never raises."""
+        now = asyncio.get_running_loop().time()
+        said = _said(event)
+        series = self._series.get(said)
+        if series is not None and now - series.last <= SERIES_SECONDS:
+            series.count += 1
+            series.last = now
+        else:
+            series = self._series.put(said, _Series(now))
+        about = said[0]
+        bucket = self._buckets.get(about) or self._buckets.put(about, _Bucket(now))
+        # While one writes, the others only count; the next occurrence writes the sum.
+        if series.writing or not bucket.take(now):
+            self._outcomes.labels("counted").inc()
+            return
+        series.writing = True
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._write(event, series)
+            self._outcomes.labels("written").inc()
+        except Exception as error:  # noqa: BLE001 - see above
+            self._outcomes.labels("failed").inc()
+            _log.warning("an event about %s was not written: %r", event.regarding.name, error)
+        finally:
+            series.writing = False
+
+    async def _write(self, event: Emit, series: _Series) -> None:
+        namespace = event.regarding.namespace or "default"
+        now = _micro_time(self._clock.now())
+        if series.name:
+            change = {"series": {"count": series.count, "lastObservedTime": now}}
+            try:
+                await self._writer.patch(EVENT, series.name, MergePatch(change), namespace)
+            except NotFound:  # servers forget events after a while
+                series.name, series.count = "", 1
+            else:
+                return
+        body = self._body(event, series, now)
+        await self._writer.create(EVENT, body, namespace)
+        series.name = body["metadata"]["name"]
+
+    def _body(self, event: Emit, series: _Series, now: str) -> JSONObject:
+        regarding = event.regarding
+        name = f"{_event_name(regarding.name)}.{self._random.getrandbits(64):016x}"
+        body: JSONObject = {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "eventTime": now,
+            **self._who,
+            "action": event.action[:_WORD_LENGTH],
+            "reason": event.reason[:_WORD_LENGTH],
+            "regarding": _reference(regarding),
+            "note": _note(event.note),
+            "type": event.type,
+        }
+        if event.related is not None:
+            body["related"] = _reference(event.related)
+        if series.count > 1:  # those before it could not be written
+            body["series"] = {"count": series.count, "lastObservedTime": now}
+        return body
+
+
+def _said(event: Emit) -> _Said:
+    related = None if event.related is None else _object(event.related)
+    return (_object(event.regarding), event.reason, event.action, event.type, event.note, related)
+
+
+def _object(reference: Reference) -> _Object:
+    return (reference.kind.resource, reference.namespace, reference.name, reference.uid)
+
+
+def _reference(reference: Reference) -> JSONObject:
+    wire = {
+        "apiVersion": reference.kind.api_version,
+        "kind": reference.kind.kind,
+        "name": reference.name,
+        "namespace": reference.namespace,
+        "uid": reference.uid,
+    }
+    return {key: value for key, value in wire.items() if value}
+
+
+def _event_name(name: str) -> str:
+    """Return the part of an event's name that tells what it is about; some kinds have names that events may not."""
+    return re.sub(r"[^a-z0-9.-]", "-", name.lower())[:_NAME_LENGTH].strip(".-") or "event"
+
+
+def _note(text: str) -> str:
+    """Cut a note to what servers accept, which is counted in bytes."""
+    encoded = text.encode()
+    if len(encoded) <= _NOTE_BYTES:
+        return text
+    return encoded[: _NOTE_BYTES - 3].decode(errors="ignore") + "..."
+
+
+def _micro_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,138 @@
+"""Read your writes: keeps a controller from deciding on a cache that does not have its own last writes yet.
+
+A cache follows the server with a delay. A controller that plans again too early sees the world as it was before it
+acted, and acts again. So after each write the guard remembers which version it led to, and holds the key back until
+the cache that will show the object has come that far. A cache that never does (its stream is broken, or somebody else's
+rule keeps the object out of it) must not stop the controller for ever: after a time limit the key goes on, and that is
+counted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.kube.act import Written
+from echelon.kube.cache import Key, identity_of
+from echelon.kube.informer import Delta, Informer
+from echelon.kube.metrics import Metrics
+
+GUARD_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An object in the cache of an informer."""
+
+    informer: Informer[Any]
+    key: Key
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """What a cache is to show, and until when it is waited for."""
+
+    written: Written
+    deadline: float
+
+
+class Guard:
+    """The writes of one controller that its caches have not shown yet."""
+
+    def __init__(
+        self, controller: str, wake: Callable[[Key], None], metrics: Metrics, *, seconds: float = GUARD_SECONDS
+    ) -> None:
+        self._controller = controller
+        self._wake = wake
+        self._seconds = seconds
+        self._waits = metrics.guard_waits.labels(controller)
+        self._timeouts = metrics.guard_timeouts.labels(controller)
+        self._informers: list[Informer[Any]] = []
+        self._expected: dict[Key, dict[_Place, _Expected]] = {}
+        self._writers: dict[_Place, set[Key]] = {}
+        self._held: set[Key] = set()
+
+    def follow(self, informer: Informer[Any]) -> None:
+        """Know of a cache that the controller reads."""
+        if informer not in self._informers:
+            self._informers.append(informer)
+
+    def wrote(self, key: Key, written: Written) -> None:
+        """Remember a write that was made for a key."""
+        deadline = asyncio.get_running_loop().time() + self._seconds
+        for informer in self._informers:
+            if not informer.selects(written.kind, written.name, written.namespace, written.labels):
+                continue
+            place = _Place(informer, Key(written.name, written.namespace))
+            if _shown(place, written):
+                self._settle(key, place)  # what was expected before is older still
+            else:
+                self._expected.setdefault(key, {})[place] = _Expected(written, deadline)
+                self._writers.setdefault(place, set()).add(key)
+
+    def hold(self, key: Key) -> float:
+        """Return for how many seconds a key has to wait at most; 0 when it may be planned now.
+
+        A key that has to wait is handed to `wake` as soon as the caches have everything.
+        """
+        self._held.discard(key)
+        expected = self._expected.get(key)
+        if not expected:
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        for place, awaited in list(expected.items()):
+            if _shown(place, awaited.written):
+                self._settle(key, place)
+            elif now >= awaited.deadline:
+                self._timeouts.inc()
+                self._settle(key, place)
+                extra = {"controller": self._controller, "key": str(key)}
+                _log.warning(
+                    "the cache of %s does not show %s in time", place.informer.kind.plural, place.key, extra=extra
+                )
+        if not expected:
+            return 0.0
+        self._held.add(key)
+        self._waits.inc()
+        return max(awaited.deadline for awaited in expected.values()) - now
+
+    def heard(self, informer: Informer[Any], delta: Delta[Any]) -> None:
+        """Learn of a change in a cache."""
+        if not self._writers:
+            return
+        place = _Place(informer, identity_of(delta.object).key)
+        for key in tuple(self._writers.get(place, ())):
+            if _shown(place, self._expected[key][place].written):
+                self._settle(key, place)
+                if key in self._held and key not in self._expected:
+                    self._held.discard(key)
+                    self._wake(key)
+
+    def _settle(self, key: Key, place: _Place) -> None:
+        expected, writers = self._expected.get(key), self._writers.get(place)
+        if expected is not None:
+            expected.pop(place, None)
+            if not expected:
+                del self._expected[key]
+        if writers is not None:
+            writers.discard(key)
+            if not writers:
+                del self._writers[place]
+
+
+def _shown(place: _Place, written: Written) -> bool:
+    informer, key = place.informer, place.key
+    if written.resource_version is not None:
+        return informer.shows(key.name, key.namespace, written.resource_version)
+    obj = informer.get(key.name, key.namespace)
+    return obj is None or (written.uid not in ("", identity_of(obj).uid)) or is_ending(obj)
+
+
+def is_ending(obj: Any) -> bool:
+    """Whether the deletion of an object has been asked for."""
+    if isinstance(obj, dict):
+        return bool(obj["metadata"].get("deletionTimestamp"))
+    return bool(obj.metadata.deletion_timestamp)
