@@ -9,7 +9,6 @@ import uvloop
 from bench import report
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
-from bench.fleet import COLLECTION, MARK
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
 from bench.pipeline import Stage, create_stages
 from bench.processes import usage
@@ -82,9 +81,7 @@ async def _other(server: Server, clusters: int, progress: Progress) -> tuple[Fig
         try:
             return await _measured(server, client, clusters, progress)
         finally:
-            progress.begin("deleting the clusters")
-            selector = ",".join(f"{name}={value}" for name, value in MARK.items())
-            await client.send("DELETE", f"{COLLECTION}?labelSelector={selector}")
+            await Bench(client, server.pids, progress).delete(clusters)
 
 
 async def _measured(

@@ -133,6 +133,15 @@ class Bench:
                 await asyncio.gather(*watches)
         return took.seconds
 
+    async def delete(self, clusters: int) -> None:
+        """Delete the fleet, one by one: as a collection it would take longer than a request may take."""
+        self.progress.begin("deleting the clusters", clusters)
+        await in_flight(IN_FLIGHT, (self._job(self._delete, number) for number in range(clusters)))
+
+    async def _delete(self, number: int) -> None:
+        if await self.client.exists(fleet.address_of(number)):
+            await self.client.send("DELETE", fleet.address_of(number))
+
     def _job(self, act: Callable[..., Awaitable[None]], *values: int) -> Callable[[], Awaitable[None]]:
         async def job() -> None:
             await act(*values)

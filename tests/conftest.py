@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+pytest_plugins = ["tests.environment.fixtures"]
+
 
 @pytest.fixture(scope="session")
 def kubectl() -> str:

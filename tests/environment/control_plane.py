@@ -13,19 +13,17 @@ import ssl
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
+from typing import Any, Self
+from urllib.request import urlopen
 
-import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from echelon.hub import pki
-from echelon.hub.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
+from tests.environment.access import Access, Administrator
 from tests.environment.processes import NotStartedError, ProcessGroup, Server, free_ports, wait_until
 from tests.environment.programs import Programs
 
@@ -37,16 +35,6 @@ _TAKEN = "address already in use"
 
 class ControlPlaneError(Exception):
     """A control plane did not come up; the message has the last words of its servers."""
-
-
-@dataclass(frozen=True)
-class _Address:
-    etcd: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
 
 
 class ControlPlane:
@@ -67,35 +55,32 @@ class ControlPlane:
         api_options: Sequence[str] = (),
     ) -> None:
         self._programs = programs
-        self.directory = directory
+        self._directory = directory
         self._controller_manager = controller_manager
         self._scheduler = scheduler
         self._kwok_nodes = kwok_nodes
         self._api_options = api_options
-        self._keys = pki.make_pki((), datetime.now(UTC))
         self._group: ProcessGroup | None = None
-        self._address: _Address | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._access: Access | None = None
         self.start_seconds = 0.0
 
     @property
-    def url(self) -> str:
-        """Where the API is served."""
-        if self._address is None:
+    def access(self) -> Access:
+        """The way in; raises while the plane does not run."""
+        if self._access is None:
             raise ControlPlaneError("the control plane does not run")
-        return self._address.url
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The way in for an administrator."""
-        return self.directory / "kubeconfig"
+        return self._access
 
     @property
     def servers(self) -> Sequence[Server]:
         """The running programs."""
         return tuple(self._group.servers) if self._group else ()
 
-    def __enter__(self) -> "ControlPlane":
+    def memory(self) -> int:
+        """Return the bytes of memory that all programs together occupy."""
+        return sum(server.memory() for server in self.servers)
+
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -107,90 +92,56 @@ class ControlPlane:
     def start(self) -> None:
         """Start everything and return when it serves."""
         began = time.monotonic()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._write_keys()
+        self._directory.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, ATTEMPTS + 1):
-            self._group = ProcessGroup(self.directory)
             try:
-                self._start_api(self._group)
-                self._start_others(self._group)
+                self._attempt()
                 break
-            except BaseException as error:
-                logs = [server.log for server in self.servers]
-                self.stop()
-                if not isinstance(error, NotStartedError):
-                    raise
-                if attempt == ATTEMPTS or not any(_TAKEN in log.read_text(errors="replace") for log in logs):
+            except NotStartedError as error:
+                logs = sorted(self._directory.glob("*.log"))
+                taken = any(_TAKEN in log.read_text(errors="replace") for log in logs)
+                if attempt == ATTEMPTS or not taken:
                     raise ControlPlaneError(str(error)) from None
                 for log in logs:
-                    log.replace(log.with_suffix(f".{attempt}.log"))
+                    log.replace(log.with_suffix(f".{attempt}"))
         self.start_seconds = time.monotonic() - began
+
+    def _attempt(self) -> None:
+        self._group = ProcessGroup(self._directory)
+        try:
+            access, administrator = self._start_api(self._group)
+            self._start_others(self._group, access, administrator)
+            self._access = access
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Stop everything; the logs stay. What was stored is gone."""
+        self._access = None
         if self._group is not None:
             self._group.stop()
             self._group = None
-        shutil.rmtree(self.directory / "etcd", ignore_errors=True)
+        shutil.rmtree(self._directory / "etcd", ignore_errors=True)
 
-    def memory(self) -> int:
-        """Return the bytes of memory that all programs together occupy."""
-        return sum(server.memory() for server in self.servers)
-
-    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """Write a kubeconfig for a user, whose rights are what RBAC gives to that name and those groups."""
-        path = self.directory / f"kubeconfig-{user.replace(':', '-').replace('/', '-')}"
-        issued = self._keys.client_certificate(user, groups, datetime.now(UTC))
-        path.unlink(missing_ok=True)
-        merge_kubeconfig(
-            path,
-            [ClusterEntry("plane", self.url, self._keys.authority.certificate_pem)],
-            [UserEntry(user, certificate_pem=issued.certificate_pem, key_pem=issued.key_pem)],
-            [ContextEntry("plane", "plane", user)],
-            "plane",
-        )
-        return path
-
-    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send one request as the administrator, for what a plane needs before a client is there."""
-        data = msgspec.json.encode(body) if body is not None else None
-        headers = {"Content-Type": "application/json"}
-        asked = Request(f"{self.url}{path}", data, headers, method=method)  # noqa: S310 - always https
-        with urlopen(asked, timeout=10, context=self._tls) as answer:  # noqa: S310
-            text = answer.read()
-        found: dict[str, Any] = msgspec.json.decode(text) if text[:1] == b"{" else {"text": text.decode()}
-        return found
-
-    def _write_keys(self) -> None:
-        admin = self._keys.client_certificate("admin", ["system:masters"], datetime.now(UTC))
-        for name, issued in (("ca", self._keys.authority), ("serving", self._keys.serving), ("admin", admin)):
-            (self.directory / f"{name}.crt").write_bytes(issued.certificate_pem)
-            (self.directory / f"{name}.key").write_bytes(issued.key_pem)
-        accounts = pki.Issued(self._keys.serving.certificate, self._keys.signing_key)
-        (self.directory / "accounts.key").write_bytes(accounts.key_pem)
-        public = self._keys.signing_key.public_key()
-        (self.directory / "accounts.pub").write_bytes(
-            public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        )
-        self._tls = ssl.create_default_context(cafile=self._file("ca.crt"))
-        self._tls.load_cert_chain(self._file("admin.crt"), self._file("admin.key"))
-
-    def _file(self, name: str) -> str:
-        return str(self.directory / name)
-
-    def _start_api(self, group: ProcessGroup) -> None:
+    def _start_api(self, group: ProcessGroup) -> tuple[Access, Administrator]:
         client, peer, secure = free_ports(3)
-        self._address = _Address(f"http://127.0.0.1:{client}", secure)
+        access = Access(f"https://127.0.0.1:{secure}", self._directory)
+        signing_key = pki.open_pki(access.keys, (), datetime.now(UTC)).signing_key
+        public = signing_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        (access.keys / "service-accounts.pub").write_bytes(public)
+        storage = f"http://127.0.0.1:{client}"
         # kube-apiserver waits for etcd, so both may start at once.
-        group.start(self._programs.path("etcd"), self._etcd_options(self._address.etcd, f"http://127.0.0.1:{peer}"))
-        group.start(self._programs.path("kube-apiserver"), self._api_server_options(self._address))
-        wait_until(self._serves, group.servers, START_SECONDS)
-        admin = self.kubeconfig_for("admin", ["system:masters"])
-        admin.replace(self.kubeconfig)
+        group.start(self._programs.path("etcd"), self._etcd_options(storage, f"http://127.0.0.1:{peer}"))
+        group.start(self._programs.path("kube-apiserver"), self._api_server_options(storage, secure, access.keys))
+        administrator = Administrator.of(access)
+        wait_until(partial(_is_ready, administrator), group.servers, START_SECONDS)
+        access.write_admin()
+        return access, administrator
 
     def _etcd_options(self, client: str, peer: str) -> list[str]:
         return [
-            f"--data-dir={self._file('etcd')}",
+            f"--data-dir={self._directory / 'etcd'}",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}",
@@ -200,19 +151,19 @@ class ControlPlane:
             "--log-level=warn",
         ]
 
-    def _api_server_options(self, address: _Address) -> list[str]:
+    def _api_server_options(self, storage: str, port: int, keys: Path) -> list[str]:
         options = [
-            f"--etcd-servers={address.etcd}",
+            f"--etcd-servers={storage}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
-            f"--secure-port={address.port}",
-            f"--cert-dir={self._file('certificates')}",
-            f"--tls-cert-file={self._file('serving.crt')}",
-            f"--tls-private-key-file={self._file('serving.key')}",
-            f"--client-ca-file={self._file('ca.crt')}",
+            f"--secure-port={port}",
+            f"--cert-dir={self._directory / 'certificates'}",
+            f"--tls-cert-file={keys / 'serving.crt'}",
+            f"--tls-private-key-file={keys / 'serving.key'}",
+            f"--client-ca-file={keys / 'ca.crt'}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={self._file('accounts.pub')}",
-            f"--service-account-signing-key-file={self._file('accounts.key')}",
+            f"--service-account-key-file={keys / 'service-accounts.pub'}",
+            f"--service-account-signing-key-file={keys / 'service-accounts.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
@@ -224,47 +175,27 @@ class ControlPlane:
             options.append("--disable-admission-plugins=ServiceAccount")
         return [*options, *self._api_options]
 
-    def _serves(self) -> bool:
-        try:
-            return self.request("GET", "/readyz") == {"text": "ok"}
-        except (URLError, OSError):
-            return False
-
-    def _start_others(self, group: ProcessGroup) -> None:
-        credentials = [f"--kubeconfig={self.kubeconfig}"]
-        alone = [*credentials, "--leader-elect=false", "--bind-address=127.0.0.1"]
-        healthy: list[tuple[Server, int]] = []
+    def _start_others(self, group: ProcessGroup, access: Access, administrator: Administrator) -> None:
+        credentials = f"--kubeconfig={access.kubeconfig}"
+        alone = [credentials, "--leader-elect=false", "--bind-address=127.0.0.1"]
+        manager_port, scheduler_port = free_ports(2)
+        asked: list[int] = []
         if self._controller_manager:
-            (port,) = free_ports(1)
-            options = [
-                *alone,
-                f"--secure-port={port}",
-                f"--service-account-private-key-file={self._file('accounts.key')}",
-                f"--root-ca-file={self._file('ca.crt')}",
-                f"--cluster-signing-cert-file={self._file('ca.crt')}",
-                f"--cluster-signing-key-file={self._file('ca.key')}",
-                "--use-service-account-credentials=true",
-            ]
-            healthy.append((group.start(self._programs.path("kube-controller-manager"), options), port))
+            options = [*alone, f"--secure-port={manager_port}", *_signing_options(access.keys)]
+            group.start(self._programs.path("kube-controller-manager"), options)
+            asked.append(manager_port)
         if self._scheduler:
-            (port,) = free_ports(1)
-            server = group.start(self._programs.path("kube-scheduler"), [*alone, f"--secure-port={port}"])
-            healthy.append((server, port))
+            options = [*alone, f"--secure-port={scheduler_port}"]
+            group.start(self._programs.path("kube-scheduler"), options)
+            asked.append(scheduler_port)
         if self._kwok_nodes:
-            options = [*credentials, "--manage-all-nodes=true", f"--config={STAGES}", "--node-lease-duration-seconds=40"]
+            options = [credentials, "--manage-all-nodes=true", f"--config={STAGES}", "--node-lease-duration-seconds=40"]
             group.start(self._programs.path("kwok"), options)
         for number in range(self._kwok_nodes):
-            self.request("POST", "/api/v1/nodes", _node(f"node-{number}"))
-        for _, port in healthy:
-            wait_until(lambda port=port: _is_healthy(port), group.servers, START_SECONDS)  # type: ignore[misc]
-        wait_until(self._nodes_are_ready, group.servers, START_SECONDS)
-
-    def _nodes_are_ready(self) -> bool:
-        if not self._kwok_nodes:
-            return True
-        nodes = self.request("GET", "/api/v1/nodes")["items"]
-        ready = [node for node in nodes if {"Ready"} <= set(_true_conditions(node)) and not node["spec"].get("taints")]
-        return len(ready) == self._kwok_nodes
+            administrator.request("POST", "/api/v1/nodes", _node(f"node-{number}"))
+        for port in asked:
+            wait_until(partial(_is_healthy, port), group.servers, START_SECONDS)
+        wait_until(partial(_nodes_are_ready, administrator, self._kwok_nodes), group.servers, START_SECONDS)
 
 
 def start_together(planes: Iterable[ControlPlane]) -> None:
@@ -279,6 +210,35 @@ def start_together(planes: Iterable[ControlPlane]) -> None:
         raise failed[0]
 
 
+def _signing_options(keys: Path) -> list[str]:
+    return [
+        "--use-service-account-credentials=true",
+        f"--service-account-private-key-file={keys / 'service-accounts.key'}",
+        f"--root-ca-file={keys / 'ca.crt'}",
+        f"--cluster-signing-cert-file={keys / 'ca.crt'}",
+        f"--cluster-signing-key-file={keys / 'ca.key'}",
+    ]
+
+
+def _is_ready(administrator: Administrator) -> bool:
+    try:
+        return administrator.request("GET", "/readyz") == {"text": "ok"}
+    except OSError:
+        return False
+
+
+def _is_healthy(port: int) -> bool:
+    """Ask a component that serves with a certificate of its own making."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    try:
+        with urlopen(f"https://127.0.0.1:{port}/healthz", timeout=5, context=trusting) as answer:
+            return bool(answer.read() == b"ok")
+    except OSError:
+        return False
+
+
 def _node(name: str) -> dict[str, Any]:
     room = {"cpu": "32", "memory": "256Gi", "pods": "250"}
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -290,17 +250,14 @@ def _node(name: str) -> dict[str, Any]:
     }
 
 
-def _true_conditions(obj: dict[str, Any]) -> list[str]:
-    return [each["type"] for each in obj.get("status", {}).get("conditions", ()) if each["status"] == "True"]
+def _nodes_are_ready(administrator: Administrator, wanted: int) -> bool:
+    """Whether pods can go to all nodes: they are ready, and the taint of a new node has been taken away."""
+    if not wanted:
+        return True
+    nodes = administrator.request("GET", "/api/v1/nodes")["items"]
+    ready = [node for node in nodes if "Ready" in _true_conditions(node) and not node["spec"].get("taints")]
+    return len(ready) == wanted
 
 
-def _is_healthy(port: int) -> bool:
-    """Ask a component that serves with a certificate of its own making."""
-    trusting = ssl.create_default_context()
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE
-    try:
-        with urlopen(f"https://127.0.0.1:{port}/healthz", timeout=5, context=trusting) as answer:
-            return bool(answer.read() == b"ok")
-    except (URLError, OSError):
-        return False
+def _true_conditions(node: dict[str, Any]) -> list[str]:
+    return [each["type"] for each in node["status"].get("conditions", ()) if each["status"] == "True"]

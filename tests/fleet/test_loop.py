@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -371,6 +372,7 @@ def test_same_seed_same_trace_whatever_strings_hash_to() -> None:
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(["src", "."])},
+            cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
             check=True,

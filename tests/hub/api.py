@@ -63,6 +63,7 @@ class Api:
     tls: ssl.SSLContext
     headers: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
+    kept: http.client.HTTPSConnection | None = None  # for many requests, one after the other
 
     @classmethod
     def of(cls, kubeconfig: Path, cluster: str = "") -> "Api":
@@ -89,7 +90,7 @@ class Api:
         self, method: str, path: str, body: object = None, content_type: str | None = None, **query: object
     ) -> Answer:
         """Make a request. A body that is neither bytes nor text is sent as JSON."""
-        connection = self.connect()
+        connection = self.kept or self.connect()
         try:
             data = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else None
             if data is None and body is not None:
@@ -102,7 +103,8 @@ class Api:
             warnings = tuple(response.headers.get_all("Warning") or ())
             return Answer(response.status, dict(response.headers), response.read(), warnings)
         finally:
-            connection.close()
+            if self.kept is None:
+                connection.close()
 
     def address(self, path: str, query: Mapping[str, object]) -> str:
         asked = urlencode(query, doseq=True, quote_via=quote)

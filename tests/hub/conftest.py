@@ -105,7 +105,9 @@ def k(crds: HubProcess, kubectl: str, request: pytest.FixtureRequest) -> Iterato
     """kubectl in a namespace that belongs to the test."""
     name = request.node.name.lower().replace("_", "-").translate(str.maketrans("", "", "[]."))[:50].strip("-")
     admin = Kubectl(kubectl, crds.kubeconfig)
-    admin("create", "-f", "-", stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+    admin(
+        "create", "-f", "-", stdin=yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    )
     yield Kubectl(kubectl, crds.kubeconfig, name)
     admin("delete", "namespace", name, "--wait=false")
 

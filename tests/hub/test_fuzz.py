@@ -20,8 +20,16 @@ from yarl import URL
 from echelon.api import registry
 from echelon.hub import options, reading
 from echelon.hub.server import Hub, Settings
-from tests.hub.api import APPLY_PATCH, CLUSTERS, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from tests.hub.api import config_map, deployment, managed_cluster
+from tests.hub.api import (
+    APPLY_PATCH,
+    CLUSTERS,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    config_map,
+    deployment,
+    managed_cluster,
+)
 
 NAMESPACE = "/api/v1/namespaces/default"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

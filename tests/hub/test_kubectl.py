@@ -165,7 +165,9 @@ def test_server_side_apply_shows_conflicts(k: Kubectl) -> None:
     refused = k("apply", "--server-side", "--field-manager=two", "-f", "-", stdin=other, code=1)
     assert 'conflict with "one": .data.color' in refused
     k("apply", "--server-side", "--field-manager=two", "--force-conflicts", "-f", "-", stdin=other)
-    managers = k("get", "cm", "settings", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}")
+    managers = k(
+        "get", "cm", "settings", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"
+    )
     assert "two" in managers
     assert k("get", "cm", "settings", "-o", "jsonpath={.data.color}") == "red"
 
@@ -241,7 +243,15 @@ def test_wait_for_a_condition(k: Kubectl) -> None:
     waiting = [*command, "wait", "--for=condition=Available", "deploy/web", "--timeout=30s"]
     with subprocess.Popen(waiting, stdout=subprocess.PIPE, text=True) as process:
         available = {"type": "Available", "status": "True", "reason": "Enough", "message": ""}
-        k("patch", "deploy", "web", "--subresource=status", "--type=merge", "-p", json.dumps({"status": {"conditions": [available]}}))
+        k(
+            "patch",
+            "deploy",
+            "web",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            json.dumps({"status": {"conditions": [available]}}),
+        )
         assert process.wait(timeout=30) == 0
     k("wait", "--for=condition=Established", "crd/placements.cluster.open-cluster-management.io")
     k("wait", "--for=jsonpath={.spec.replicas}=3", "deploy/web")

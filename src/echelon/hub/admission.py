@@ -3,15 +3,17 @@
 The order is that of Kubernetes, because the first refusal is the one that the user reads.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from echelon.api.base import JSONObject
-from echelon.hub import metadata
+from echelon.hub import custom, metadata
 from echelon.hub.builtin import strategy_of
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.identity import User
 from echelon.hub.store import Entry, Key
+from echelon.hub.structural import Structural
 from echelon.kube import errors
 
 # CustomResourceDefinitions are checked like the resources that they define.
@@ -59,6 +61,9 @@ def admit_body(resource: Resource, body: object, request: Request) -> JSONObject
     if request.field_validation != "Ignore":
         request.warnings.extend(findings)
     resource.structural.default(obj)
+    if resource.kind.builtin:
+        # What Kubernetes decodes into a Go type has the right types from then on, and all that follows relies on it.
+        _check_types(resource.kind.kind, resource.kind.version, resource.validator.validate(obj))
     return obj
 
 
@@ -113,6 +118,22 @@ def _check_kind(resource: Resource, body: JSONObject) -> None:
 def _undecodable(resource: Resource, why: str) -> Undecodable:
     kind = resource.kind
     return Undecodable(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def readable(structural: Structural, kind: str, version: str, body: object) -> JSONObject:
+    """Return a body that is answered and not stored, without nulls, if its fields have the types of its kind."""
+    if not isinstance(body, dict):
+        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {kind}): expected an object")
+    obj: JSONObject = structural.prune(body)[0]
+    _check_types(kind, version, structural.validate(obj))
+    return obj
+
+
+def _check_types(kind: str, version: str, causes: Iterable[errors.Cause]) -> None:
+    mistyped = next((cause for cause in causes if cause.reason == "FieldValueTypeInvalid"), None)
+    if mistyped:
+        why = f"json: cannot unmarshal {mistyped}"
+        raise Undecodable(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 def check_name(target: Target, obj: JSONObject) -> None:
@@ -175,12 +196,16 @@ def validate(target: Target, obj: JSONObject, old: JSONObject | None) -> None:
         causes = metadata.validate_metadata_update(obj, old)
     if kind.builtin and kind.group != _WITHOUT_FINALIZER_RULE:
         causes += metadata.finalizer_style_errors(obj)
-    causes += resource.validator.validate(obj, old)
+    broken = resource.validator.validate(obj, old)
+    if not kind.builtin:
+        if target.subresource == "status":
+            broken = [custom.seen_from_status(cause) for cause in broken]
+        broken += custom.scale_causes(kind, obj, target.subresource)
+    causes += broken
     causes += resource.rules.evaluate(obj, old, after=causes)
     if not causes:  # what is written in Python may assume what the schema promises
         causes += strategy.validate(obj, old)
-    mistyped = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
-    if kind.builtin and mistyped:
-        raise _undecodable(resource, f"json: cannot unmarshal {mistyped[0]}")
+    if kind.builtin:
+        _check_types(kind.kind, kind.version, causes)
     if causes:
         raise errors.invalid(kind.kind, kind.group, obj["metadata"].get("name", ""), causes)

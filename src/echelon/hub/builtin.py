@@ -18,6 +18,7 @@ from echelon.kube.errors import Cause
 _UNDELETABLE = ("default", "kube-system", "kube-public")
 _MAX_VOLUME = 1 << 20  # of what a config map or a secret holds
 _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
+_NODE_PORTS = range(30000, 32768)
 
 
 def strategy_of(resource: Resource) -> Strategy:
@@ -111,8 +112,7 @@ def _check_keys(obj: JSONObject, *names: str) -> list[Cause]:
 
 def _create_service(cluster: LogicalCluster, obj: JSONObject, _user: User) -> None:
     spec = obj.setdefault("spec", {})
-    for port in spec.get("ports") or ():
-        port.setdefault("targetPort", port.get("port"))
+    _fill_ports(cluster, spec, {})
     if spec.get("type") == "ExternalName":
         return
     if not spec.get("clusterIP"):
@@ -125,13 +125,21 @@ def _create_service(cluster: LogicalCluster, obj: JSONObject, _user: User) -> No
     spec.setdefault("internalTrafficPolicy", "Cluster")
 
 
-def _update_service(_cluster: LogicalCluster, obj: JSONObject, old: JSONObject, _user: User) -> None:
+def _update_service(cluster: LogicalCluster, obj: JSONObject, old: JSONObject, _user: User) -> None:
     spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
         if name in before:
             spec.setdefault(name, before[name])
+    _fill_ports(cluster, spec, {port.get("port"): port for port in before.get("ports") or ()})
+
+
+def _fill_ports(cluster: LogicalCluster, spec: JSONObject, before: dict[int, JSONObject]) -> None:
     for port in spec.get("ports") or ():
-        port.setdefault("targetPort", port.get("port"))
+        if not port.get("targetPort"):  # Go clients send 0 for one that is not set
+            port["targetPort"] = port.get("port")
+        if spec.get("type") in ("NodePort", "LoadBalancer") and not port.get("nodePort"):
+            kept = before.get(port.get("port"), {}).get("nodePort")
+            port["nodePort"] = kept or _NODE_PORTS[cluster.random.randrange(len(_NODE_PORTS))]
 
 
 def _check_service(new: JSONObject, old: JSONObject | None) -> list[Cause]:
@@ -240,7 +248,11 @@ _BUILTIN: dict[str, Strategy] = {
     ),
     "configmaps": Strategy(validate=_check_config_map),
     "services": Strategy(
-        name_style="dns1035", prepare_create=_create_service, prepare_update=_update_service, validate=_check_service
+        name_style="dns1035",
+        first_status={"loadBalancer": {}},
+        prepare_create=_create_service,
+        prepare_update=_update_service,
+        validate=_check_service,
     ),
     "persistentvolumeclaims": Strategy(prepare_create=_create_claim),
     "controllerrevisions.apps": Strategy(validate=_check_revision),

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from echelon.api.base import JSON, JSONObject
+from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
 from echelon.hub import causes
 from echelon.hub.explaining import MISSING, correlated, unchanged
-from echelon.hub.expressions import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
 from echelon.kube.errors import Cause
 
 __all__ = ["CEL_AVAILABLE", "CompileError", "EvaluationError", "Program", "RuleError", "Rules", "compile_expression"]

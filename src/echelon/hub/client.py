@@ -4,6 +4,8 @@ It goes through the same admission and the same authorisation as a request from 
 decoded, no JSON is made or read between a controller and the store.
 """
 
+import asyncio
+import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,7 +14,7 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.hub import deletion, reading, writing
+from echelon.hub import causes, deletion, reading, writing
 from echelon.hub import patch as patching
 from echelon.hub.admission import Request, Target
 from echelon.hub.catalogue import Resource
@@ -92,12 +94,16 @@ class InProcessClient:
             namespace, labels, fields, resource_version=resource_version, initial_events=initial_events or None
         )
         idle = float(timeout_seconds) if timeout_seconds else _BOOKMARK_SECONDS
+        loop = asyncio.get_running_loop()
+        end = loop.time() + (timeout_seconds or math.inf)
         synced = not initial_events
         try:
             async for step in reading.watch(self._cluster, resource, query, idle):
                 if not isinstance(step, int):
                     for change in step:
                         yield Event(change.type, str(change.revision), _typed(kind, resource, change.entry))
+                    if loop.time() >= end:
+                        return
                     continue
                 if bookmarks or not synced:
                     yield Event(EventType.BOOKMARK, str(step), synced=not synced)
@@ -128,13 +134,18 @@ class InProcessClient:
         """Change the fields that the patch names."""
         resource = self._allowed("patch", kind, namespace, name, subresource)
         target, request = Target(resource, namespace, name, subresource), self._request(options)
+        if subresource == "status" and not resource.kind.status:
+            raise errors.NotFound("the server could not find the requested resource")
         if isinstance(patch, ApplyPatch):
+            if not patch.manager:
+                cause = causes.required("fieldManager", "is required for apply patch")
+                raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
             request = replace(request, field_manager=patch.manager)
             written = await writing.server_side_apply(self._cluster, target, patch.body, request, force=patch.force)
             return _written(kind, resource, written)
         if subresource == "scale":
-            answer = await write_scale(self._cluster, target, lambda obj: _patched(patch, resource, obj), request)
-            return msgspec.convert(answer, kind.type)
+            await write_scale(self._cluster, target, lambda obj: _patched(patch, resource, obj), request)
+            return _typed(kind, resource, reading.get(self._cluster, resource, namespace, name))
         written = await writing.patch(self._cluster, target, lambda obj: _patched(patch, resource, obj), request)
         return _written(kind, resource, written)
 
@@ -164,6 +175,8 @@ class InProcessClient:
         resource = self._cluster.catalogue.find(kind.group, kind.version, kind.plural)
         if resource.kind.namespaced and name and not namespace:
             raise errors.BadRequest("an empty namespace may not be set when a resource name is provided")
+        if resource.kind.namespaced and verb == "create" and not namespace:
+            raise errors.BadRequest("an empty namespace may not be set during creation")
         return resource
 
     def _request(self, options: WriteOptions | None) -> Request:
@@ -179,6 +192,11 @@ def _patched(change: Patch, resource: Resource, obj: JSONObject) -> JSONObject:
         result = patching.json_patch(obj, list(change.operations))
     elif isinstance(change, ApplyPatch):
         raise errors.BadRequest("an apply patch is no change of the present state")
+    elif not resource.kind.builtin:
+        raise errors.UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        )
     else:
         result = strategic_merge(obj, change.body, resource.schema)
     if not isinstance(result, dict):

@@ -26,7 +26,9 @@ _YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "ap
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
 # Strings and brackets of a JSON text; with the strings passed over, what is left are brackets that nest.
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]+|[\]}]+', re.DOTALL)
-_BIG_DIGITS = re.compile(rb"[0-9]{19}")
+# Looking for a long row of digits is fastest in a text of nothing but zeros and blanks.
+_DIGITS = bytes(ord("0") if 0x30 <= code <= 0x39 else ord(" ") for code in range(256))
+_BIG_DIGITS = b"0" * 19
 
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -116,7 +118,7 @@ def _decode_json(data: bytes) -> JSON:
         raise _bad_json("invalid UTF-8 in string") from None
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise _bad_json(_json_mistake(error, data)) from None
-    return _narrowed(value) if _BIG_DIGITS.search(data) else value
+    return _narrowed(value) if _BIG_DIGITS in data.translate(_DIGITS) else value
 
 
 def _decode_yaml(data: bytes) -> JSON:

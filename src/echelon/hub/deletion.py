@@ -5,13 +5,13 @@ from datetime import timedelta
 
 from echelon.api.base import JSONObject
 from echelon.hub import causes, reading
-from echelon.hub.admission import Request, Target, check_preconditions
+from echelon.hub.admission import Request, Target
 from echelon.hub.builtin import strategy_of
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.store import Entry
 from echelon.hub.writing import latest, store_update
 from echelon.kube import errors
-from echelon.kube.client import DeleteOptions
+from echelon.kube.client import DeleteOptions, Preconditions
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -31,8 +31,7 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
     check_options(options)
     strategy = strategy_of(target.resource)
     old = latest(cluster, target)
-    wanted = options.preconditions
-    check_preconditions(target, old, wanted.uid, wanted.resource_version)
+    _check_preconditions(target, old, options.preconditions)
     before = target.resource.outgoing(old.object)
     strategy.check_delete(before)
     asked = options.grace_period_seconds
@@ -44,6 +43,25 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
         return Deleted(marked, gone)
     entry = await _store(cluster, target, old, before if gone else marked, gone=gone)
     return Deleted(target.resource.outgoing(entry.object), gone)
+
+
+def _check_preconditions(target: Target, old: Entry, wanted: Preconditions) -> None:
+    """Spare an object that is not the one that was meant. Deletions name the kind where other verbs name the plural."""
+    kind = target.resource.kind
+    uid, revision = old.object["metadata"]["uid"], str(old.revision)
+    why = ""
+    if wanted.uid and wanted.uid != uid:
+        why = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif wanted.resource_version and wanted.resource_version != revision:
+        why = (
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
+            f"in record ({revision}). The object might have been modified"
+        )
+    if why:
+        raise errors.conflict(kind.kind, kind.group, target.name, why)
 
 
 async def _store(cluster: LogicalCluster, target: Target, old: Entry, state: JSONObject, *, gone: bool) -> Entry:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import jsonschema_rs
 
 from echelon.api.base import JSON, JSONObject
+from echelon.api.formats import CHECKED
 from echelon.hub import causes
-from echelon.hub.formats import CHECKED
 from echelon.hub.patterns import translated
 from echelon.kube.errors import Cause
 

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from aiohttp import web
 
@@ -25,7 +26,8 @@ from echelon.kube import errors
 _log = logging.getLogger(__name__)
 
 _UNKNOWN = User("")
-# Clients give up on headers that are too long.
+# Clients give up on headers that are too long, or too many.
+_MOST_WARNINGS = 50
 _WARNING_CHARACTERS = 4096
 _LONGEST_WARNING = 256
 
@@ -187,7 +189,7 @@ def document(body: object, *, status: int = 200, headers: dict[str, str] | None 
 def warn(response: web.StreamResponse, warnings: Iterable[str]) -> None:
     """Tell the client what it should know although its request was understood."""
     room = _WARNING_CHARACTERS
-    for warning in warnings:
+    for warning in islice(warnings, _MOST_WARNINGS):
         text = quoted(warning[:_LONGEST_WARNING])  # names of fields are the client's: they must not end the header
         room -= len(text)
         if room < 0:

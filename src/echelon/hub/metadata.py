@@ -14,10 +14,10 @@ import jsonschema_rs
 import msgspec
 
 from echelon.api.base import JSON, JSONObject
+from echelon.api.formats import is_date_time
 from echelon.api.labels import label_value_errors, qualified_name_errors, subdomain_errors
 from echelon.hub import causes
 from echelon.hub.explaining import explain
-from echelon.hub.formats import is_date_time
 from echelon.kube.errors import BadRequest, Cause
 
 NameStyle = Literal["subdomain", "label", "dns1035", "path-segment"]

@@ -225,6 +225,9 @@ def _field_matcher(resource: Resource, selector: selectors.FieldSelector) -> Mat
     paths = {term.field for term in selector.terms}
     for path in sorted(paths - cheap.keys()):
         if path not in resource.kind.selectable_fields:
+            if resource.kind.builtin and not resource.kind.selectable_fields:
+                why = f'{causes.quoted(path)} is not a known field selector: only "metadata.name", "metadata.namespace"'
+                raise errors.BadRequest(why)
             raise errors.BadRequest(f"field label not supported: {path}")
     if paths <= cheap.keys():
         return lambda entry: selector.matches(lambda path: entry.key[cheap[path]])

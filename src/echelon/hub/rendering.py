@@ -1,9 +1,10 @@
 """How an answer looks: whole objects, tables or metadata only, as JSON or YAML; decided by the Accept header."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 import yaml
 
@@ -18,6 +19,8 @@ from echelon.kube.errors import NotAcceptable
 
 JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
+
+_ITEMS_A_PART = 64
 
 
 @dataclass(frozen=True)
@@ -75,24 +78,53 @@ def _shaped(resource: Resource, obj: JSONObject, form: Format, now: datetime) ->
     return partial(obj) if form.shape else obj
 
 
-def many(resource: Resource, found: Found, form: Format, now: datetime) -> bytes:
+class Rendered(NamedTuple):
+    """An answer in parts, which are made as they are sent: a large list is never in memory as a whole."""
+
+    length: int
+    parts: Iterable[bytes]
+
+
+def many(resource: Resource, found: Found, form: Format, now: datetime) -> Rendered:
     """Render a list. Objects that are stored as they are shown are sent as they are stored."""
+    if form.shape or form.media_type != JSON_TYPE or resource.from_storage is not None:
+        whole = encoded(_made_list(resource, found, form, now), form)
+        return Rendered(len(whole), (whole,))
+    kind, items = resource.kind, [entry.raw for entry in found.entries]
+    head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": _list_meta(found)}
+    start, end = encode(head)[:-1] + b',"items":[', b"]}"
+    length = len(start) + sum(map(len, items)) + max(len(items) - 1, 0) + len(end)
+    return Rendered(length, _parts(start, items, end))
+
+
+def _parts(start: bytes, items: Sequence[bytes], end: bytes) -> Iterator[bytes]:
+    yield start
+    last = len(items) - _ITEMS_A_PART
+    for first in range(0, len(items), _ITEMS_A_PART):
+        part = items[first : first + _ITEMS_A_PART]
+        yield b",".join(part if first >= last else [*part, b""])
+    yield end
+
+
+def _list_meta(found: Found) -> JSONObject:
     meta: JSONObject = {"resourceVersion": str(found.revision)}
     if found.continue_:
         meta["continue"] = found.continue_
         if found.remaining is not None:
             meta["remainingItemCount"] = found.remaining
-    kind = resource.kind
-    if not form.shape and form.media_type == JSON_TYPE and resource.from_storage is None:
-        head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta}
-        return encode(head)[:-1] + b',"items":[' + b",".join([entry.raw for entry in found.entries]) + b"]}"
+    return meta
+
+
+def _made_list(resource: Resource, found: Found, form: Format, now: datetime) -> JSONObject:
+    """Make a list in another form than the one in which objects are stored."""
+    kind, meta = resource.kind, _list_meta(found)
     objects = [resource.outgoing(entry.object) for entry in found.entries]
     if form.shape == "Table":
-        return encoded(resource.printer.table(objects, meta, now, include=form.include), form)
+        return resource.printer.table(objects, meta, now, include=form.include)
     if form.shape:
         head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
-        return encoded({**head, "items": [partial(obj) for obj in objects]}, form)
-    return encoded({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta, "items": objects}, form)
+        return {**head, "items": [partial(obj) for obj in objects]}
+    return {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta, "items": objects}
 
 
 class WatchRenderer:

@@ -72,7 +72,7 @@ def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
     if method in ("GET", "HEAD"):
         if name:
             return "get"
-        return "watch" if truth(query.get("watch")) else "list"
+        return "watch" if method == "GET" and truth(query.get("watch")) else "list"
     if method == "DELETE" and not name:
         return "deletecollection"
     return _VERBS.get(method, method.lower())

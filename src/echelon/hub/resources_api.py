@@ -9,7 +9,7 @@ from echelon.api.autoscaling import Scale
 from echelon.api.base import JSON, JSONObject
 from echelon.api.schema import schema_of
 from echelon.hub import causes, codec, deletion, patch, reading, rendering, reviews, subresources, writing
-from echelon.hub.admission import Request, Target
+from echelon.hub.admission import Request, Target, readable
 from echelon.hub.catalogue import Resource
 from echelon.hub.http import Call, decode, document, read_body, warn
 from echelon.hub.options import delete_options, format_of, query_of, time_limit, write_request
@@ -20,6 +20,9 @@ from echelon.kube import errors
 
 # How often a quiet watch hears how far it is.
 BOOKMARK_SECONDS = 60.0
+# What is larger is sent bit by bit, at the pace of the client.
+_AT_ONCE = 64 * 1024
+_EVENTS_AT_ONCE = 64
 
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -72,7 +75,15 @@ async def _get(call: Call, target: Target) -> web.StreamResponse:
 async def _list(call: Call, target: Target) -> web.StreamResponse:
     cluster, form = call.served.cluster, format_of(call)
     found = await reading.list_(cluster, target.resource, query_of(call, target))
-    return _answer(rendering.many(target.resource, found, form, cluster.clock()), form)
+    length, parts = rendering.many(target.resource, found, form, cluster.clock())
+    if length <= _AT_ONCE or call.http.method == "HEAD":
+        return _answer(b"".join(parts), form)
+    response = web.StreamResponse(headers={"Content-Type": form.media_type, "Content-Length": str(length)})
+    await response.prepare(call.http)
+    for part in parts:
+        await response.write(part)
+    await response.write_eof()
+    return response
 
 
 async def _watch(call: Call, target: Target) -> web.StreamResponse:
@@ -82,10 +93,12 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
     response.enable_chunked_encoding()
     await response.prepare(call.http)
-    changes = reading.watch(cluster, target.resource, query, BOOKMARK_SECONDS)
+    limit = time_limit(call)
+    # A watch that ends in silence still tells how far it got.
+    changes = reading.watch(cluster, target.resource, query, min(BOOKMARK_SECONDS, limit * 3 / 4))
     reached, synced = 0, not query.initial_events
     try:
-        async with asyncio.timeout(time_limit(call)):
+        async with asyncio.timeout(limit):
             async for step in changes:
                 if isinstance(step, int):
                     reached = step
@@ -94,7 +107,9 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
                     synced = True
                 else:
                     reached = step[-1].revision
-                    await response.write(renderer.lines(step, cluster.clock()))
+                    for first in range(0, len(step), _EVENTS_AT_ONCE):
+                        part = step[first : first + _EVENTS_AT_ONCE]
+                        await response.write(renderer.lines(part, cluster.clock()))
     except TimeoutError:
         if query.bookmarks and reached:
             await response.write(renderer.bookmark(reached))
@@ -198,7 +213,8 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     data = await read_body(call.http)
     place = Target(target.resource, target.namespace, target.name)
-    answer = await found.handle(cluster, place, decode(call.http, data, found.kind), write_request(call, data))
+    body = found.body(decode(call.http, data, found.kind))
+    answer = await found.handle(cluster, place, body, write_request(call, data))
     return document(answer, status=201 if verb == "create" else 200)
 
 
@@ -222,7 +238,8 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
 async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     if call.info.verb != "create":
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    body = decode(call.http, await read_body(call.http), resource.kind.kind)
+    sent = decode(call.http, await read_body(call.http), resource.kind.kind)
+    body = readable(resource.structural, resource.kind.kind, resource.kind.version, sent)
     authorizer, user = call.served.cluster.authorizer, call.user
     answers: dict[str, Callable[[], JSONObject]] = {
         "SubjectAccessReview": lambda: reviews.subject_access_review(body, authorizer),

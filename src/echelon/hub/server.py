@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import random
 import secrets
 import time
@@ -41,6 +42,9 @@ from echelon.kube import errors
 
 ROOT = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+# What a client sends that is no HTTP gets its answer; a traceback of each would only let it fill the disk.
+_wire_log = logging.getLogger(f"{__name__}.wire")
+_wire_log.setLevel(logging.CRITICAL)
 # Selectors and continue tokens travel in the address.
 _LONGEST_LINE = 64 * 1024
 
@@ -111,6 +115,7 @@ class Hub:
             gate.handle,
             handler_cancellation=True,
             access_log=None,
+            logger=_wire_log,
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,
             keepalive_timeout=120,

@@ -55,6 +55,7 @@ class Strategy:
     counts_generations: bool = False
     unconditional_update: bool = True
     name_style: NameStyle = "subdomain"
+    first_status: JSONObject | None = None  # what a new object reports: zeros that clients read without asking
     prepare_create: Callable[[LogicalCluster, JSONObject, User], None] = no_preparation
     prepare_update: Callable[[LogicalCluster, JSONObject, JSONObject, User], None] = no_update_preparation
     validate: Callable[[JSONObject, JSONObject | None], list[Cause]] = no_checks

@@ -3,14 +3,22 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache, cached_property
+from typing import Any
 
 from echelon.api import jsonpath, labels
-from echelon.api.base import JSON, JSONObject
+from echelon.api.authentication import TokenRequest
+from echelon.api.autoscaling import Scale
+from echelon.api.base import JSON, APIStruct, JSONObject
+from echelon.api.core import Namespace, ObjectReference
+from echelon.api.meta import ObjectMeta
+from echelon.api.schema import schema_of
 from echelon.hub import deletion, writing
-from echelon.hub.admission import Request, Target, check_preconditions
+from echelon.hub.admission import Request, Target, check_name, check_preconditions, readable
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.store import Key
+from echelon.hub.structural import Structural
 from echelon.hub.tokens import DEFAULT_LIFETIME
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
@@ -26,7 +34,46 @@ class Subresource:
     version: str
     kind: str
     verb: str
+    shape: type[Any]
     handle: Handler
+
+    def body(self, sent: JSONObject) -> JSONObject:
+        """Return what was sent, if it is what this takes."""
+        return readable(self._structural, self.kind, self.version, sent)
+
+    @cached_property
+    def _structural(self) -> Structural:
+        return _structural(self.shape)
+
+
+class Binding(APIStruct, frozen=True, kw_only=True):
+    """Puts a pod on a node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    target: ObjectReference = ObjectReference()
+
+
+class EvictionOptions(APIStruct, frozen=True, kw_only=True):
+    """How an evicted pod goes."""
+
+    grace_period_seconds: int | None = None
+    preconditions: dict[str, str] | None = None
+
+
+class Eviction(APIStruct, frozen=True, kw_only=True):
+    """Asks a pod to leave."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    delete_options: EvictionOptions = EvictionOptions()
+
+
+@cache
+def _scale_structural() -> Structural:
+    return _structural(Scale)
+
+
+def _structural(kind: type[Any]) -> Structural:
+    return Structural(schema_of(kind, metadata="full"), builtin=True)
 
 
 def scale_of(resource: Resource, obj: JSONObject) -> JSONObject:
@@ -71,7 +118,7 @@ async def write_scale(
     path = jsonpath.compile(resource.kind.scale.spec_replicas)
 
     def scaled(obj: JSONObject) -> JSONObject:
-        wanted = change(scale_of(resource, obj))
+        wanted = readable(_scale_structural(), "Scale", "v1", change(scale_of(resource, obj)))
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
             why = f"Invalid value: {replicas!r}: must be greater than or equal to 0"
@@ -91,6 +138,7 @@ async def _finalize_namespace(
 ) -> JSONObject:
     old = writing.latest(cluster, target)
     meta = body.get("metadata") or {}
+    check_name(target, {"metadata": meta})
     check_preconditions(target, old, meta.get("uid", ""), meta.get("resourceVersion", ""))
     finalizers = (body.get("spec") or {}).get("finalizers") or []
     new = {**old.object, "spec": {"finalizers": finalizers} if finalizers else {}}
@@ -169,8 +217,10 @@ def success(code: int = 200) -> JSONObject:
 
 
 SUBRESOURCES: dict[tuple[str, str], Subresource] = {
-    ("namespaces", "finalize"): Subresource("", "v1", "Namespace", "update", _finalize_namespace),
-    ("pods", "binding"): Subresource("", "v1", "Binding", "create", _bind_pod),
-    ("pods", "eviction"): Subresource("policy", "v1", "Eviction", "create", _evict_pod),
-    ("serviceaccounts", "token"): Subresource("authentication.k8s.io", "v1", "TokenRequest", "create", _request_token),
+    ("namespaces", "finalize"): Subresource("", "v1", "Namespace", "update", Namespace, _finalize_namespace),
+    ("pods", "binding"): Subresource("", "v1", "Binding", "create", Binding, _bind_pod),
+    ("pods", "eviction"): Subresource("policy", "v1", "Eviction", "create", Eviction, _evict_pod),
+    ("serviceaccounts", "token"): Subresource(
+        "authentication.k8s.io", "v1", "TokenRequest", "create", TokenRequest, _request_token
+    ),
 }

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import jsonschema_rs
 
 from echelon.api.base import JSON, JSONObject
+from echelon.api.formats import CHECKED
 from echelon.hub import causes
 from echelon.hub.explaining import MISSING, explain
-from echelon.hub.formats import CHECKED
 from echelon.hub.metadata import embedded_errors
 from echelon.hub.patterns import PatternError, translated
 from echelon.kube.errors import Cause

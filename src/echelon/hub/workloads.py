@@ -1,6 +1,7 @@
 """The habits of pods and of the kinds that make pods."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from echelon.api import labels
 from echelon.api.base import JSONObject
@@ -36,9 +37,13 @@ def _fill_pod_spec(pod_spec: JSONObject) -> None:
 
 def _fill_template(obj: JSONObject) -> JSONObject:
     spec: JSONObject = obj.setdefault("spec", {})
-    template = spec.get("template") or {}
-    if isinstance(template.get("spec"), dict):
-        _fill_pod_spec(template["spec"])
+    # What is missing here is reported at the fields of the pod, and not as a missing template.
+    template = spec.setdefault("template", {})
+    if isinstance(template, dict):
+        template.setdefault("metadata", {})
+        pod_spec = template.setdefault("spec", {})
+        if isinstance(pod_spec, dict):
+            _fill_pod_spec(pod_spec)
     return spec
 
 
@@ -207,16 +212,23 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "deployments.apps": Strategy(
         counts_generations=True,
+        first_status={},
         prepare_create=_create_deployment,
         prepare_update=_update_deployment,
         validate=_check_deployment,
         desired_state_changed=_deployment_changed,
     ),
-    "replicasets.apps": _WORKLOAD,
-    "statefulsets.apps": _WORKLOAD,
-    "daemonsets.apps": _WORKLOAD,
+    "replicasets.apps": replace(_WORKLOAD, first_status={"replicas": 0}),
+    "statefulsets.apps": replace(_WORKLOAD, first_status={"replicas": 0, "availableReplicas": 0}),
+    "daemonsets.apps": replace(
+        _WORKLOAD,
+        first_status=dict.fromkeys(
+            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+        ),
+    ),
     "jobs.batch": Strategy(
         counts_generations=True,
+        first_status={},
         prepare_create=_create_job,
         prepare_update=_update_workload,
         validate=_check_job,

@@ -5,6 +5,7 @@ durability comes after. So a write is atomic, and a patch never loses a race ins
 was stored; a dry run does all but store.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ async def create(cluster: LogicalCluster, target: Target, body: JSONObject, requ
     obj = admission.admit_body(target.resource, body, request)
     admission.check_namespace(target, obj)
     if obj["metadata"].get("resourceVersion"):
-        raise errors.BadRequest("resourceVersion should not be set on objects to be created")
+        # Kubernetes does not take this for the client's mistake, so programs that look at the code see a 500.
+        raise errors.ApiError("resourceVersion should not be set on objects to be created")
     obj["metadata"].pop("managedFields", None)
     return await _create(cluster, target, obj, request)
 
@@ -148,6 +150,8 @@ async def _create(
         meta["generation"] = 1
     if kind.status:
         obj.pop("status", None)
+    if strategy.first_status is not None:
+        obj["status"] = copy.deepcopy(strategy.first_status)
     strategy.prepare_create(cluster, obj, request.user)
     admission.validate(target, obj, None)
     _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
@@ -208,8 +212,10 @@ async def _update(
 def _only_through(target: Target, new: JSONObject, before: JSONObject) -> JSONObject:
     """Limit an update to what its endpoint may change: the status through `status`, the rest through the object."""
     if target.subresource == "status":
-        limited = {**before, "metadata": {**before["metadata"], "managedFields": new["metadata"].get("managedFields")}}
-        source = new
+        meta = {key: value for key, value in before["metadata"].items() if key != "managedFields"}
+        if "managedFields" in new["metadata"]:
+            meta["managedFields"] = new["metadata"]["managedFields"]
+        limited, source = {**before, "metadata": meta}, new
     elif target.resource.kind.status:
         limited, source = new, before
     else:

@@ -1,12 +1,13 @@
 """Carries out a plan: in order, with its preconditions, up to the first failure.
 
 Each write is reported as soon as the server has confirmed it, so that whoever must remember them knows of all that
-happened even when a later one fails. Nothing is tried again here: what failed is a reason to look at the world again
-and to make a new plan.
+happened even when a later one fails. A later write of the same object expects the version that the earlier one led to,
+so that a plan may write an object twice and still notice everybody else. Nothing is tried again here: what failed is a
+reason to look at the world again and to make a new plan.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from echelon.api.base import JSONObject
@@ -46,10 +47,12 @@ async def act(
     `manager` is the name under which the server keeps our fields.
     """
     options = WriteOptions(field_manager=manager)
-    for action in plan.actions if plan.status is None else (*plan.actions, plan.status):
-        if isinstance(action, Emit):
-            await recorder.emit(action)
+    own: dict[tuple[str, str, str], Written] = {}
+    for planned in plan.actions if plan.status is None else (*plan.actions, plan.status):
+        if isinstance(planned, Emit):
+            await recorder.emit(planned)
             continue
+        action = _after_own(planned, own)
         code = "200"
         try:
             written = await _write(action, client, options)
@@ -62,7 +65,25 @@ async def act(
         finally:
             if metrics is not None:
                 metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
+        own[_object(written)] = written
         yield written
+
+
+def _after_own(
+    action: Create | Patch | Apply | Delete, own: Mapping[tuple[str, str, str], Written]
+) -> Create | Patch | Apply | Delete:
+    """Let a write build on what the same plan wrote before: the plan could not know which version that would be."""
+    if not isinstance(action, Patch | Delete):
+        return action
+    before = own.get((action.kind.resource, action.namespace, action.name))
+    if before is None or before.resource_version is None:
+        return action
+    return replace(action, uid=before.uid, resource_version=before.resource_version)
+
+
+def _object(written: Written) -> tuple[str, str, str]:
+    """Return which object was written."""
+    return written.kind.resource, written.namespace, written.name
 
 
 async def _write(action: Create | Patch | Apply | Delete, client: Writer, options: WriteOptions) -> Written:

@@ -4,7 +4,6 @@ Between a client and an API server there may be proxies and load balancers with 
 whatever the HTTP code says, and a Status only if it is one. What they say is kept, up to a length.
 """
 
-import errno
 import ssl
 from typing import Any, Generic, TypeVar, get_origin
 
@@ -20,6 +19,10 @@ T = TypeVar("T")
 
 _LONGEST_STATUS = 1024 * 1024
 _LONGEST_TEXT = 1024
+
+
+class AnswerLost(aiohttp.ClientError):
+    """The connection of a write broke: nobody knows whether it happened."""
 
 
 class _ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -75,6 +78,8 @@ async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
 
 def connection_trouble(error: Exception) -> str:
     """Say why there was no answer, without the texts of libraries that quote URLs."""
+    if isinstance(error, AnswerLost):
+        return str(error)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"the server's certificate is not trusted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -83,8 +88,11 @@ def connection_trouble(error: Exception) -> str:
         return "the server closed the connection"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the answer is incomplete"
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno in errno.errorcode:
-        return error.strerror or errno.errorcode[error.errno]
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS failed: {cause.reason or type(cause).__name__}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
     return type(error).__name__
 
 

@@ -122,6 +122,10 @@ class Cache(Generic[T]):
                 del self._objects[key.namespace]
         return before
 
+    def forget_deleted(self) -> None:
+        """Let go of the resource versions of all objects that are gone."""
+        self._traces.clear()
+
     def _index(self, key: Key, before: T | None, after: T | None) -> None:
         for name, indexer in self._indexers.items():
             index = self._indexes[name]

@@ -99,17 +99,13 @@ def in_cluster(environ: Mapping[str, str] = os.environ, service_account: Path = 
     host = environ["KUBERNETES_SERVICE_HOST"]
     host = f"[{host}]" if ":" in host else host
     server = f"https://{host}:{environ['KUBERNETES_SERVICE_PORT']}"
-    user = User(token_file=service_account / "token")
-    try:
-        read_credential(user)
-    except CredentialsUnavailable as error:
-        raise ConfigError(f"in-cluster configuration: {error}") from None
+    kubeconfig.read_file(service_account / "token", "in-cluster configuration")
     authority, namespace = service_account / "ca.crt", service_account / "namespace"
     return ClusterConfig(
         server=server,
         authority=authority.read_bytes() if authority.exists() else b"",
         proxy_url=_environment_proxy(server, environ),
-        user=user,
+        user=User(token_file=service_account / "token"),
         namespace=(namespace.read_text().strip() if namespace.exists() else "") or "default",
     )
 
@@ -215,6 +211,8 @@ def _user(user: Entry[UserFields], cluster: Entry[ClusterFields], authority: byt
     key = _data_or_file(user, "client-key", said.client_key, said.client_key_data)
     if certificate and not key:
         raise user.invalid("client-key", "must be set, or client-key-data, when there is a client certificate")
+    if said.token_file and not said.token:
+        kubeconfig.read_file(user.path(said.token_file), f"{user.file}: {user.where}.tokenFile")
     made = User(
         token=said.token,
         token_file=user.path(said.token_file) if said.token_file else None,
@@ -229,7 +227,7 @@ def _user(user: Entry[UserFields], cluster: Entry[ClusterFields], authority: byt
         if pair is not None:
             tls.context(pair=pair, insecure=True)
     except CredentialsUnavailable as error:
-        raise ConfigError(f"{user.file}: {user.where}: {error}") from None
+        raise user.invalid("tokenFile" if said.token_file else "token", error.message) from None
     except tls.BadCertificate as error:
         raise user.invalid("client-key", str(error)) from None
     return made

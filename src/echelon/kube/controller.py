@@ -93,7 +93,7 @@ class Controller:
         self._routine_seconds = routine_seconds
         self._metrics = metrics or Metrics()
         self.queue: WorkQueue[Key] = WorkQueue(random)
-        self.queue.metrics = self._metrics.queue(name, self.queue.__len__, self.queue.oldest_age)
+        self._metrics.show_queue(name, self.queue.stats)
         self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
         self._sources: list[_Source] = []
         self._stops: list[Callable[[], None]] = []

@@ -67,9 +67,7 @@ class Guard:
             if not informer.selects(written.kind, written.name, written.namespace, written.labels):
                 continue
             place = _Place(informer, Key(written.name, written.namespace))
-            if _shown(place, written):
-                self._settle(key, place)  # what was expected before is older still
-            else:
+            if not _shown(place, written):
                 self._expected.setdefault(key, {})[place] = _Expected(written, deadline)
                 self._writers.setdefault(place, set()).add(key)
 

@@ -7,12 +7,12 @@ one step. Requests are HTTP/1.1 over kept-alive connections; a watch has a conne
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -90,6 +90,7 @@ class HttpClient:
         self._headers = _fixed_headers(config, user_agent)
         self._tls: tuple[Credential, ssl.SSLContext] | None = None
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,9 +102,9 @@ class HttpClient:
 
     async def close(self) -> None:
         """End all connections, watches included."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """Return one object."""
@@ -202,8 +203,8 @@ class HttpClient:
     async def _exchange(self, request: _Request) -> bytes:
         """Send a request and return the body of its answer, within the deadline."""
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._answered(request)
+            async with asyncio.timeout(self._timeout) as limit:
+                response = await self._answered(request, limit)
                 try:
                     return await response.read()
                 finally:
@@ -214,27 +215,26 @@ class HttpClient:
     async def _begin(self, request: _Request) -> aiohttp.ClientResponse:
         """Send a request whose answer has no end; the deadline is for its beginning."""
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._answered(request)
+            async with asyncio.timeout(self._timeout) as limit:
+                return await self._answered(request, limit)
         except (TimeoutError, aiohttp.ClientError) as error:
             raise self._lost(request, error) from error
 
-    async def _answered(self, request: _Request) -> aiohttp.ClientResponse:
+    async def _answered(self, request: _Request, limit: asyncio.Timeout) -> aiohttp.ClientResponse:
         """Send a request until it succeeds or there is no point in sending it again."""
-        loop = asyncio.get_running_loop()
-        deadline, renewed, retries = loop.time() + self._timeout, False, 0
+        renewed, retries = False, 0
         while True:
-            credential = await self._credentials.current()
+            credential = await _unhurried(limit, self._credentials.current())
             response = await self._send(request, credential)
             if response.status < 300:
                 return response
             error = await answers.refusal(response)
             if response.status == 401 and not renewed:
                 renewed = True
-                if await self._credentials.renew(credential):
+                if await _unhurried(limit, self._credentials.renew(credential)):
                     continue
             pause = max(error.retry_after, _FIRST_PAUSE_SECONDS * 2**retries) * (1 + self._random.random() / 4)
-            if not _may_repeat(request, response) or retries == _MOST_RETRIES or loop.time() + pause >= deadline:
+            if not _may_repeat(request, response) or retries == _MOST_RETRIES or pause >= _left(limit):
                 raise error
             retries += 1
             await asyncio.sleep(pause)
@@ -247,11 +247,8 @@ class HttpClient:
         if request.body is not None:
             data = msgspec.json.encode(request.body)
             headers["Content-Type"] = request.content_type
-        # aiohttp repeats what it takes for idempotent when a connection breaks. It must not with a DELETE, whose
-        # second try can hit a successor of the same name; it does not know methods in lower case.
-        method = request.method if request.method == "GET" else request.method.lower()
         return await self._opened().request(
-            method,
+            request.method,
             URL(f"{self._config.server}{request.target}", encoded=True),
             data=data,
             headers=headers,
@@ -259,9 +256,12 @@ class HttpClient:
             server_hostname=self._config.tls_server_name or None,
             proxy=self._config.proxy_url or None,
             allow_redirects=False,  # credentials go to nobody else
+            middlewares=() if request.method == "GET" else (_only_once,),
         )
 
     def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise errors.Unavailable("the client is closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS),
@@ -289,6 +289,29 @@ class HttpClient:
         if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
             return errors.ServerTimeout(f"{about}: no answer within {self._timeout:g} s")
         return errors.Unavailable(f"{about}: {answers.connection_trouble(error)}")
+
+
+async def _unhurried(limit: asyncio.Timeout, work: Awaitable[T]) -> T:
+    """Wait for credentials with the clock of the request stopped: a person may have to type something."""
+    left = _left(limit)
+    limit.reschedule(None)
+    try:
+        return await work
+    finally:
+        limit.reschedule(asyncio.get_running_loop().time() + left)
+
+
+def _left(limit: asyncio.Timeout) -> float:
+    when = limit.when()
+    return when - asyncio.get_running_loop().time() if when is not None else 0.0
+
+
+async def _only_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending a DELETE again after a break: the second could hit a successor of the same name."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise answers.AnswerLost(answers.connection_trouble(error)) from error
 
 
 def _may_repeat(request: _Request, response: aiohttp.ClientResponse) -> bool:

@@ -232,9 +232,12 @@ class Informer(Generic[T]):
 
     def _refuse_older(self, version: str) -> None:
         """Keep the cache from going back in time because one replica of a server lags."""
-        if self._reached.isdigit() and newer(self._reached, version) and self._refused < OLDER_LISTS_REFUSED:
+        if not (self._reached.isdigit() and newer(self._reached, version)):
+            return
+        if self._refused < OLDER_LISTS_REFUSED:
             self._refused += 1
             raise OlderList(f"the list is of version {version}, the cache of {self._reached}")
+        self._cache.forget_deleted()  # their versions are of a past that never was
 
     async def _follow(self) -> None:
         """Take in what a stream brings until it ends."""

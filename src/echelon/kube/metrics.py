@@ -6,24 +6,80 @@ existing dashboards and alerts know them.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _LAG_INTERVAL = 0.25
 
 
-@dataclass(frozen=True)
-class QueueMetrics:
-    """The metrics of one work queue."""
+class Tally:
+    """Counts durations: a histogram that is filled a million times for each time that somebody looks at it."""
 
-    adds: Counter
-    retries: Counter
-    latency: Histogram
-    work: Histogram
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_SECONDS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self.counts[bisect_left(_SECONDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the counts as Prometheus has them: each includes those below it."""
+        bounds = [*(str(bound) for bound in _SECONDS), "+Inf"]
+        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
+
+
+@dataclass
+class QueueStats:
+    """What a work queue counts. The callables are asked whenever somebody looks."""
+
+    depth: Callable[[], float]
+    oldest_age: Callable[[], float]
+    adds: int = 0
+    retries: int = 0
+    waited: Tally = field(default_factory=Tally)
+    worked: Tally = field(default_factory=Tally)
+
+
+class _Queues(Collector):
+    """Shows the work queues to Prometheus, under the names that Kubernetes' own controllers use."""
+
+    def __init__(self) -> None:
+        self.stats: dict[str, QueueStats] = {}
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker.", labels=["name"])
+        oldest = GaugeMetricFamily(
+            "workqueue_oldest_waiting_seconds", "Age of the key that waits longest.", labels=["name"]
+        )
+        adds = CounterMetricFamily("workqueue_adds", "Keys that were added.", labels=["name"])
+        retries = CounterMetricFamily("workqueue_retries", "Keys that are to be tried again.", labels=["name"])
+        waited = HistogramMetricFamily("workqueue_queue_duration_seconds", "How long keys waited.", labels=["name"])
+        worked = HistogramMetricFamily(
+            "workqueue_work_duration_seconds", "How long keys were worked on.", labels=["name"]
+        )
+        for name, stats in self.stats.items():
+            depth.add_metric([name], stats.depth())
+            oldest.add_metric([name], stats.oldest_age())
+            adds.add_metric([name], stats.adds)
+            retries.add_metric([name], stats.retries)
+            waited.add_metric([name], stats.waited.buckets(), stats.waited.total)
+            worked.add_metric([name], stats.worked.buckets(), stats.worked.total)
+        return (depth, oldest, adds, retries, waited, worked)
 
 
 class Metrics:
@@ -31,14 +87,8 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
-        name = ["name"]
-        self._depth = self._gauge("workqueue_depth", "Keys that wait for a worker.", name)
-        self._oldest = self._gauge("workqueue_oldest_waiting_seconds", "Age of the key that waits longest.", name)
-        self._adds = self._counter("workqueue_adds", "Keys that were added.", name)
-        self._retries = self._counter("workqueue_retries", "Keys that are to be tried again.", name)
-        self._latency = self._histogram("workqueue_queue_duration_seconds", "How long keys waited.", name)
-        self._work = self._histogram("workqueue_work_duration_seconds", "How long keys were worked on.", name)
-
+        self._queues = _Queues()
+        self.registry.register(self._queues)
         self.reconciles = self._counter("echelon_reconciles", "Reconciles by their end.", ["controller", "result"])
         self.writes = self._counter("echelon_writes", "Writes by verb, resource and status.", ["verb", "kind", "code"])
         self.guard_waits = self._counter(
@@ -59,22 +109,15 @@ class Metrics:
             buckets=_LAG_SECONDS,
         )
 
-    def queue(self, name: str, depth: Callable[[], float], oldest: Callable[[], float]) -> QueueMetrics:
-        """Return the metrics of a queue; the callables are asked whenever somebody looks."""
-        self._depth.labels(name).set_function(depth)
-        self._oldest.labels(name).set_function(oldest)
-        return QueueMetrics(
-            self._adds.labels(name), self._retries.labels(name), self._latency.labels(name), self._work.labels(name)
-        )
+    def show_queue(self, name: str, stats: QueueStats) -> None:
+        """Show what a work queue counts; a later one takes the place of an earlier one of the same name."""
+        self._queues.stats[name] = stats
 
     def _counter(self, name: str, what: str, labels: list[str]) -> Counter:
         return Counter(name, what, labels, registry=self.registry)
 
     def _gauge(self, name: str, what: str, labels: list[str]) -> Gauge:
         return Gauge(name, what, labels, registry=self.registry)
-
-    def _histogram(self, name: str, what: str, labels: list[str]) -> Histogram:
-        return Histogram(name, what, labels, registry=self.registry, buckets=_SECONDS)
 
 
 async def measure_lag(metrics: Metrics) -> None:

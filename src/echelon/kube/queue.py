@@ -13,13 +13,13 @@ from contextlib import suppress
 from random import Random
 from typing import Generic, TypeVar
 
-from echelon.kube.metrics import QueueMetrics
+from echelon.kube.metrics import QueueStats
 
 K = TypeVar("K")
 
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 120.0
-# Heaps keep what is no longer true until it comes to the top; past this they are cleaned up at once.
+# What is no longer true stays in line until its turn comes; beyond this much it is cleared away at once.
 _GARBAGE = 1024
 
 
@@ -33,13 +33,13 @@ class WorkQueue(Generic[K]):
     def __init__(
         self, random: Random, *, first_retry: float = FIRST_RETRY_SECONDS, last_retry: float = LAST_RETRY_SECONDS
     ) -> None:
-        self.metrics: QueueMetrics | None = None
+        self.stats = QueueStats(self.__len__, self.oldest_age)
         self._random = random
         self._retry_limits = (first_retry, last_retry)
         self._order = 0
-        self._ready: dict[K, tuple[int, int]] = {}  # priority and order
-        self._ready_heap: list[tuple[int, int, K]] = []
-        self._since: dict[K, float] = {}  # when a key became ready; insertion order is age
+        self._ready: dict[K, tuple[int, int, float]] = {}  # priority, order, and since when
+        self._lanes: dict[int, deque[tuple[int, K]]] = {}  # by priority, the best first
+        self._queued = 0  # in all lanes, also what is no longer true
         self._later: dict[K, tuple[float, int, int]] = {}  # time, order and priority
         self._later_heap: list[tuple[float, int, K]] = []
         self._working: dict[K, tuple[float, int]] = {}  # since when, and with which priority it was taken
@@ -65,8 +65,9 @@ class WorkQueue(Generic[K]):
 
     def oldest_age(self) -> float:
         """Return how long the key has waited that waits longest for a worker."""
-        first = next(iter(self._since.values()), None)
-        return 0.0 if first is None else asyncio.get_running_loop().time() - first
+        if not self._ready:
+            return 0.0
+        return asyncio.get_running_loop().time() - min(since for _, _, since in self._ready.values())
 
     def failures(self, key: K) -> int:
         """Return how often a key was retried since it was last forgotten."""
@@ -79,8 +80,7 @@ class WorkQueue(Generic[K]):
         """
         if self._closed:
             return
-        if self.metrics is not None:
-            self.metrics.adds.inc()
+        self.stats.adds += 1
         if after > 0:
             self._put_off(key, priority, asyncio.get_running_loop().time() + after)
         else:
@@ -93,8 +93,7 @@ class WorkQueue(Generic[K]):
         first, last = self._retry_limits
         delay = min(first * 2.0 ** min(failures, 32), last, at_most)
         delay = max(delay * self._random.uniform(0.5, 1.0), at_least)
-        if self.metrics is not None:
-            self.metrics.retries.inc()
+        self.stats.retries += 1
         # What was not urgent at first does not become so by failing.
         self.add(key, self._working.get(key, (0.0, 0))[1], delay)
         return delay
@@ -124,18 +123,15 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Say that the work on a key has ended."""
         began, _ = self._working.pop(key)
-        if self.metrics is not None:
-            self.metrics.work.observe(asyncio.get_running_loop().time() - began)
-        priority = self._again.pop(key, None)
-        if priority is not None and not self._closed:
+        self.stats.worked.add(asyncio.get_running_loop().time() - began)
+        if self._again and (priority := self._again.pop(key, None)) is not None and not self._closed:
             self._make_ready(key, priority)
 
     def close(self) -> None:
         """Forget all keys that wait and end every `get`."""
         self._closed = True
         self._ready.clear()
-        self._ready_heap.clear()
-        self._since.clear()
+        self._lanes.clear()
         self._later.clear()
         self._later_heap.clear()
         if self._timer is not None:
@@ -151,27 +147,42 @@ class WorkQueue(Generic[K]):
         if waiting is not None and waiting[0] <= priority:
             return
         self._order += 1
-        self._ready[key] = (priority, self._order)
-        heapq.heappush(self._ready_heap, (priority, self._order, key))
+        since = asyncio.get_running_loop().time() if waiting is None else waiting[2]
+        self._ready[key] = (priority, self._order, since)
+        self._line_up(key, priority, self._order)
         if waiting is None:
-            self._since[key] = asyncio.get_running_loop().time()
             self._wake()
-        elif len(self._ready_heap) > 2 * len(self._ready) + _GARBAGE:
-            self._ready_heap = [(priority, order, key) for key, (priority, order) in self._ready.items()]
-            heapq.heapify(self._ready_heap)
+        elif self._queued > 2 * len(self._ready) + _GARBAGE:
+            self._lanes.clear()
+            self._queued = 0
+            for other, (its_priority, order, _) in sorted(self._ready.items(), key=lambda item: item[1][1]):
+                self._line_up(other, its_priority, order)
+
+    def _line_up(self, key: K, priority: int, order: int) -> None:
+        lane = self._lanes.get(priority)
+        if lane is None:
+            self._lanes[priority] = lane = deque()
+            self._lanes = dict(sorted(self._lanes.items()))
+        lane.append((order, key))
+        self._queued += 1
 
     def _take(self) -> K:
-        while True:
-            priority, order, key = heapq.heappop(self._ready_heap)
-            if self._ready.get(key) == (priority, order):
-                break
+        for lane in self._lanes.values():
+            while lane:
+                order, key = lane.popleft()
+                self._queued -= 1
+                waiting = self._ready.get(key)
+                if waiting is not None and waiting[1] == order:
+                    return self._hand_over(key, waiting)
+        raise LookupError("nothing is ready")
+
+    def _hand_over(self, key: K, waiting: tuple[int, int, float]) -> K:
         del self._ready[key]
-        self._later.pop(key, None)
+        if self._later:
+            self._later.pop(key, None)
         now = asyncio.get_running_loop().time()
-        waited = now - self._since.pop(key)
-        self._working[key] = (now, priority)
-        if self.metrics is not None:
-            self.metrics.latency.observe(waited)
+        self._working[key] = (now, waiting[0])
+        self.stats.waited.add(now - waiting[2])
         return key
 
     def _put_off(self, key: K, priority: int, when: float) -> None:

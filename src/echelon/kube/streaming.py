@@ -6,9 +6,9 @@ stream that ended as agreed, one that broke, and one that the server refuses to 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import aiohttp
 import msgspec
@@ -45,10 +45,10 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_partial = msgspec.json.Decoder(_Partial).decode
 
 
-@lru_cache(maxsize=None)
-def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+@cache
+def decoder(type_: Hashable) -> msgspec.json.Decoder[Any]:
     """Return the decoder of a type; making one costs more than using it."""
-    return msgspec.json.Decoder(type_)
+    return msgspec.json.Decoder(cast("Any", type_))
 
 
 class LineSplitter:
@@ -82,7 +82,7 @@ class EventDecoder:
 
     def __init__(self, kind: Kind[Any]) -> None:
         self._kind = kind
-        self._decode = decoder(kind.type).decode
+        self._decode = decoder(cast("Hashable", kind.type)).decode
 
     def __call__(self, line: bytes) -> Event[Any]:
         """Return the event; raise the error that the line stands for."""
@@ -110,7 +110,7 @@ async def follow(
     response = await connect()
     splitter, decode = LineSplitter(), EventDecoder(kind)
     try:
-        while chunk := await response.content.read(_CHUNK):
+        while chunk := await _read(response, kind):
             for line in splitter.feed(chunk):
                 event = decode(line)
                 if bookmarks or event.synced or event.type is not EventType.BOOKMARK:
@@ -118,10 +118,16 @@ async def follow(
             await asyncio.sleep(0)  # more may be there already, and then reading would not let others run
         if splitter.rest():
             raise errors.Unavailable(f"{kind.resource}: the watch ended in the middle of an event")
-    except (aiohttp.ClientError, OSError) as error:
-        raise errors.Unavailable(f"{kind.resource}: the watch broke: {type(error).__name__}") from error
     finally:
         response.close()
+
+
+async def _read(response: aiohttp.ClientResponse, kind: Kind[Any]) -> bytes:
+    """Return what has arrived; empty at a clean end."""
+    try:
+        return await response.content.read(_CHUNK)
+    except (aiohttp.ClientError, OSError, RuntimeError) as error:  # the last when the client was closed meanwhile
+        raise errors.Unavailable(f"{kind.resource}: the watch broke: {type(error).__name__}") from error
 
 
 def _version(obj: Any) -> str:

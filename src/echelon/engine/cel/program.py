@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from echelon.api.base import JSON
-from echelon.hub.cel_library import FUNCTIONS
+from echelon.engine.cel.library import FUNCTIONS, Function
 
 try:
     from cel_expr_python import cel
@@ -78,28 +78,29 @@ class Program:
             raise EvaluationError(_plain_error(str(error))) from None
 
 
-def compile_expression(text: str, variables: Iterable[str] = ()) -> Program:
-    """Compile an expression over variables of any type."""
+def compile_expression(text: str, variables: Iterable[str] = (), functions: Iterable[Function] = ()) -> Program:
+    """Compile an expression over variables of any type; `functions` are known besides those of Kubernetes."""
     if not CEL_AVAILABLE:
         raise CompileError("CEL is not available: install the `cel` extra")
-    return Program(_environment(frozenset(variables)), text)
+    return Program(_environment(frozenset(variables), tuple(functions)), text)
 
 
 @lru_cache(maxsize=64)
-def _environment(variables: frozenset[str]) -> Any:
+def _environment(variables: frozenset[str], functions: tuple[Function, ...]) -> Any:
     extensions = [
         ext_bindings.ExtBindings(),
         ext_encoders.ExtEncoders(),
         ext_math.ExtMath(),
         ext_optional.ExtOptional(),
         ext_strings.ExtStrings(),
-        _library(),  # after the strings: it adds overloads to theirs
+        _library("kubernetes", tuple(FUNCTIONS)),  # after the strings: it adds overloads to theirs
+        *([_library("more", functions)] if functions else []),
     ]
     return cel.NewEnv(variables=dict.fromkeys(sorted(variables), cel.Type.DYN), extensions=extensions)
 
 
-@lru_cache(maxsize=1)
-def _library() -> Any:
+@lru_cache(maxsize=8)
+def _library(name: str, functions: tuple[Function, ...]) -> Any:
     kinds = {
         "string": cel.Type.STRING,
         "int": cel.Type.INT,
@@ -110,7 +111,7 @@ def _library() -> Any:
         "value": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
     }
     overloads: dict[str, list[Any]] = {}
-    for function in FUNCTIONS:
+    for function in functions:
         overloads.setdefault(function.name, []).append(
             cel.Overload(
                 f"k8s_{function.name.replace('.', '_')}_{'_'.join(function.parameters)}_{int(function.member)}",
@@ -120,7 +121,7 @@ def _library() -> Any:
                 impl=function.run,
             )
         )
-    return cel.CelExtension("kubernetes", [cel.FunctionDecl(name, each) for name, each in overloads.items()])
+    return cel.CelExtension(name, [cel.FunctionDecl(called, each) for called, each in overloads.items()])
 
 
 def _plain_compile_error(text: str) -> str:

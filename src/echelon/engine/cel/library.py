@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from echelon.hub.formats import is_cidr, is_ip, is_uri
+from echelon.api.formats import is_cidr, is_ip, is_uri
 
 Value = dict[str, str]
 
@@ -38,7 +38,7 @@ class Function:
     """A function or method of the library. Types are words: string, int, bool, double, dyn, list, value."""
 
     name: str
-    parameters: Sequence[str]
+    parameters: tuple[str, ...]
     returns: str
     run: Callable[..., Any]
     member: bool = True
@@ -234,11 +234,11 @@ def _contains_all(items: list[Any], others: list[Any]) -> bool:
 
 
 def _methods(names: str, parameters: Sequence[str], returns: str, run: Callable[..., Any]) -> list[Function]:
-    return [Function(name, parameters, returns, run) for name in names.split()]
+    return [Function(name, tuple(parameters), returns, run) for name in names.split()]
 
 
 def _functions(names: str, parameters: Sequence[str], returns: str, run: Callable[..., Any]) -> list[Function]:
-    return [Function(name, parameters, returns, run, member=False) for name in names.split()]
+    return [Function(name, tuple(parameters), returns, run, member=False) for name in names.split()]
 
 
 FUNCTIONS: list[Function] = [

@@ -1,0 +1,163 @@
+"""What a placement asks for, understood once and then used many times.
+
+Whatever a user can get wrong in a spec is found here, before any cluster is looked at: a mistake is reported on an
+empty fleet too, and evaluating a recipe cannot fail.
+"""
+
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from echelon.api.labels import SelectorError
+from echelon.api.placement import Placement, PlacementSpec
+from echelon.api.scheduling import SpreadConstraint, Toleration
+from echelon.engine.cel import CompileError, Program
+from echelon.engine.placement import expressions, taints
+from echelon.engine.placement.addons import ScoreIndex
+from echelon.engine.placement.balance import Key
+from echelon.engine.placement.fleet import Cluster, FleetIndex
+from echelon.engine.placement.groups import NotAPercentage, group_size
+from echelon.engine.placement.scores import PolicyError, Weighing, weigh
+from echelon.engine.placement.selection import Selector, group_selector, selector
+
+MAX_NAME = 63  # decisions carry the name of their placement as the value of a label
+
+
+class Misconfigured(ValueError):
+    """A spec that means nothing; `plugin` is the step that found out."""
+
+    def __init__(self, plugin: str, message: str) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """One way to be eligible: a selector, and expressions that must all be true."""
+
+    selector: Selector
+    programs: tuple[Program, ...] = ()
+
+    def matches(self, cluster: Cluster, addons: ScoreIndex) -> bool:
+        """Tell whether a cluster matches; expressions are asked last, because they cost most."""
+        return self.selector.matches(cluster) and (not self.programs or self.agrees(cluster, addons))
+
+    def agrees(self, cluster: Cluster, addons: ScoreIndex) -> bool:
+        """Tell whether all expressions are true of a cluster."""
+        view = expressions.view(self.programs[0], cluster, addons)
+        return view is not None and all(expressions.matches(program, view) for program in self.programs)
+
+    def among(self, fleet: FleetIndex, clusters: BitMap, addons: ScoreIndex) -> BitMap:
+        """Return those of some clusters that match."""
+        found = self.selector.among(fleet, clusters)
+        if not self.programs:
+            return found
+        asked = (fleet.get(number) for number in found)
+        return BitMap([cluster.id for cluster in asked if cluster and self.agrees(cluster, addons)])
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A placement's spec in the form in which it is evaluated."""
+
+    key: Key
+    sets: tuple[str, ...]
+    predicates: tuple[Predicate, ...]
+    tolerations: tuple[Toleration, ...]
+    weighing: Weighing
+    constraints: tuple[SpreadConstraint, ...]
+    limit: int | None
+    groups: tuple[tuple[str, Selector], ...]
+    sorts_by_score: bool
+
+    @property
+    def uses_expressions(self) -> bool:
+        """Whether any field of a cluster may matter."""
+        return any(predicate.programs for predicate in self.predicates)
+
+    def wants(self, cluster: Cluster, addons: ScoreIndex) -> bool:
+        """Tell whether a cluster matches any predicate, or there is none."""
+        return not self.predicates or any(predicate.matches(cluster, addons) for predicate in self.predicates)
+
+    def wanted(self, fleet: FleetIndex, clusters: BitMap, addons: ScoreIndex) -> BitMap:
+        """Return those of some clusters that match any predicate."""
+        if not self.predicates:
+            return clusters
+        found = BitMap()
+        for predicate in self.predicates:
+            found |= predicate.among(fleet, clusters - found, addons)
+        return found
+
+    def could_want(self, cluster: Cluster) -> bool:
+        """Tell whether a cluster matches by labels and claims, whatever expressions say."""
+        return not self.predicates or any(predicate.selector.matches(cluster) for predicate in self.predicates)
+
+
+def understand(placement: Placement) -> Recipe:
+    """Make a recipe; raise Misconfigured if the spec cannot be understood."""
+    spec = placement.spec
+    _check_limits(placement)
+    predicates = _predicates(spec)
+    try:
+        taints.validate(spec.tolerations)
+    except taints.TolerationError as error:
+        raise Misconfigured("TaintToleration", str(error)) from None
+    try:
+        weighing = weigh(spec.prioritizer_policy)
+    except PolicyError as error:
+        raise Misconfigured("", str(error)) from None
+    return Recipe(
+        key=(placement.metadata.namespace, placement.metadata.name),
+        sets=tuple(spec.cluster_sets),
+        predicates=predicates,
+        tolerations=tuple(spec.tolerations),
+        weighing=weighing,
+        constraints=tuple(spec.spread_policy.spread_constraints),
+        limit=spec.number_of_clusters,
+        groups=_groups(spec),
+        sorts_by_score=spec.sort_by == "Score",
+    )
+
+
+def _check_limits(placement: Placement) -> None:
+    name, limit = placement.metadata.name, placement.spec.number_of_clusters
+    if len(name) > MAX_NAME:
+        raise Misconfigured("Placement", f'metadata.name: Invalid value: "{name}": must be no more than 63 characters')
+    if limit is not None and limit < 0:
+        rule = "must be greater than or equal to 0"
+        raise Misconfigured("Placement", f"spec.numberOfClusters: Invalid value: {limit}: {rule}")
+
+
+def _predicates(spec: PlacementSpec) -> tuple[Predicate, ...]:
+    found = []
+    for index, predicate in enumerate(spec.predicates):
+        wanted = predicate.required_cluster_selector
+        path = f"spec.predicates[{index}].requiredClusterSelector"
+        try:
+            chosen = selector(wanted.label_selector, wanted.claim_selector, path)
+            programs = tuple(expressions.compile_predicate(text) for text in wanted.cel_selector.cel_expressions)
+        except (SelectorError, CompileError) as error:
+            raise Misconfigured("Predicate", str(error)) from None
+        found.append(Predicate(chosen, programs))
+    return tuple(found)
+
+
+def _groups(spec: PlacementSpec) -> tuple[tuple[str, Selector], ...]:
+    strategy = spec.decision_strategy.group_strategy
+    size = strategy.clusters_per_decision_group
+    try:
+        group_size(size, 1)
+    except NotAPercentage as error:
+        raise Misconfigured("", str(error)) from None
+    if isinstance(size, int) and size < 0:
+        field = "spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup"
+        raise Misconfigured("", f"{field}: Invalid value: {size}: must be greater than or equal to 0")
+    found = []
+    for index, group in enumerate(strategy.decision_groups):
+        path = f"spec.decisionStrategy.groupStrategy.decisionGroups[{index}].groupClusterSelector"
+        try:
+            found.append((group.group_name, group_selector(group.group_cluster_selector, path)))
+        except SelectorError as error:
+            raise Misconfigured("", str(error)) from None
+    return tuple(found)

@@ -1,0 +1,136 @@
+"""All placements against the fleet, following every change.
+
+This is what a controller holds: it is told what changed, answers which placements are concerned, and schedules them one
+by one. It does no input or output and knows no time but the one that it is given, so it can be replayed.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from echelon.api.cluster import AddOnPlacementScore, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from echelon.api.placement import Placement
+from echelon.engine.placement.addons import ScoreIndex
+from echelon.engine.placement.balance import DecisionCounter, Key
+from echelon.engine.placement.fleet import ClusterChange, FleetIndex
+from echelon.engine.placement.interest import InterestIndex
+from echelon.engine.placement.schedule import Schedule
+from echelon.engine.placement.sets import ClusterSets
+from echelon.engine.placement.standing import Standing
+
+
+class Scheduler:
+    """Follows clusters, sets, bindings, scores, placements and decisions; answers with the placements concerned."""
+
+    def __init__(self) -> None:
+        self.fleet = FleetIndex()
+        self.sets = ClusterSets()
+        self.addons = ScoreIndex()
+        self.decisions = DecisionCounter(self.fleet.names)
+        self._interests = InterestIndex()
+        self._standings: dict[str, dict[str, Standing]] = {}  # by namespace and name
+
+    def cluster(self, source: ManagedCluster) -> set[Key]:
+        """Take a cluster as it is now."""
+        return self._follow(self.fleet.update(source))
+
+    def cluster_gone(self, name: str) -> set[Key]:
+        """Forget a cluster."""
+        return self._follow(self.fleet.remove(name))
+
+    def score(self, source: AddOnPlacementScore) -> set[Key]:
+        """Take the scores that an add-on gives to a cluster."""
+        if not self.addons.update(source):
+            return set()
+        return self._scored(source.metadata.namespace, source.metadata.name)
+
+    def score_gone(self, cluster: str, resource: str) -> set[Key]:
+        """Forget scores of an add-on."""
+        return self._scored(cluster, resource) if self.addons.remove(cluster, resource) else set()
+
+    def cluster_set(self, source: ManagedClusterSet) -> set[Key]:
+        """Take a set as it is now."""
+        self.sets.update(source)
+        return self._choose_again(self.sets.namespaces(source.metadata.name))
+
+    def cluster_set_gone(self, name: str) -> set[Key]:
+        """Forget a set."""
+        self.sets.remove(name)
+        return self._choose_again(self.sets.namespaces(name))
+
+    def binding(self, source: ManagedClusterSetBinding) -> set[Key]:
+        """Take a binding of a set to a namespace."""
+        self.sets.bind(source)
+        return self._choose_again([source.metadata.namespace])
+
+    def binding_gone(self, namespace: str, name: str) -> set[Key]:
+        """Forget a binding."""
+        self.sets.unbind(namespace, name)
+        return self._choose_again([namespace])
+
+    def placement(self, source: Placement) -> set[Key]:
+        """Take a placement as it is now."""
+        standing = Standing(source, self.fleet, self.decisions, self.addons)
+        namespace, name = standing.key
+        self._standings.setdefault(namespace, {})[name] = standing
+        standing.choose_from(self.sets.eligibility(namespace, source.spec.cluster_sets))
+        self._register(standing)
+        return {standing.key}
+
+    def placement_gone(self, key: Key) -> None:
+        """Forget a placement and its decisions."""
+        namespace, name = key
+        self._standings.get(namespace, {}).pop(name, None)
+        self._interests.remove(key)
+        self.decisions.forget(key)
+
+    def decided(self, key: Key, clusters: Iterable[str]) -> None:
+        """Hear which clusters a placement is meant to have now; it concerns no other until that is scheduled again."""
+        changed = self.decisions.replace(key, clusters)
+        standing = self._find(key)
+        if standing is not None:
+            standing.decided(changed)
+
+    def schedule(self, key: Key, now: datetime) -> Schedule | None:
+        """Schedule a placement; nothing if there is none of this name."""
+        standing = self._find(key)
+        return None if standing is None else standing.schedule(now)
+
+    def _find(self, key: Key) -> Standing | None:
+        namespace, name = key
+        return self._standings.get(namespace, {}).get(name)
+
+    def _follow(self, change: ClusterChange) -> set[Key]:
+        concerned = self._interests.concerned(change, self.fleet)
+        for key in concerned:
+            self._touch(key, change.id)
+        return concerned
+
+    def _scored(self, cluster: str, resource: str) -> set[Key]:
+        found = self.fleet.find(cluster)
+        if found is None:
+            return set()
+        concerned = self._interests.concerned_by_score(found, resource)
+        for key in concerned:
+            self._touch(key, found.id)
+        return concerned
+
+    def _touch(self, key: Key, number: int) -> None:
+        standing = self._find(key)
+        if standing is not None:
+            standing.touch([number])
+
+    def _choose_again(self, namespaces: Iterable[str]) -> set[Key]:
+        """Let placements of some namespaces choose from what is bound there now."""
+        concerned = set()
+        for namespace in namespaces:
+            for standing in self._standings.get(namespace, {}).values():
+                if standing.choose_from(self.sets.eligibility(namespace, standing.wanted_sets)):
+                    self._register(standing)
+                    concerned.add(standing.key)
+        return concerned
+
+    def _register(self, standing: Standing) -> None:
+        if standing.recipe is not None:
+            self._interests.register(standing.recipe, standing.eligibility)
+        else:
+            self._interests.remove(standing.key)

@@ -1,0 +1,222 @@
+"""Where a placement stands: the clusters that pass its filters, kept up to date cluster by cluster.
+
+Scheduling from scratch and following changes give the same result, because both go through here: from scratch is a
+standing that is asked once. Following pays when a few of many clusters changed; if many did, starting again is cheaper,
+because whole bitmaps are combined at once.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from pyroaring import BitMap
+
+from echelon.api.placement import Placement
+from echelon.engine.placement.addons import ScoreIndex
+from echelon.engine.placement.balance import DecisionCounter, Key
+from echelon.engine.placement.fleet import FleetIndex
+from echelon.engine.placement.ranking import Ranking
+from echelon.engine.placement.recipe import Misconfigured, Recipe, understand
+from echelon.engine.placement.schedule import Code, Outcome, Schedule
+from echelon.engine.placement.scores import AddOn, Contest
+from echelon.engine.placement.sets import EVERYTHING, Eligibility
+from echelon.engine.placement.spread import Spread, hard, spread
+from echelon.engine.placement.taints import IF_NEW, judge, tolerated
+
+_A_MOMENT = timedelta(microseconds=1)  # scores are valid up to and including their last moment
+
+
+class Standing:
+    """One placement against the fleet."""
+
+    def __init__(
+        self, placement: Placement, fleet: FleetIndex, decisions: DecisionCounter, addons: ScoreIndex
+    ) -> None:
+        self.key: Key = (placement.metadata.namespace, placement.metadata.name)
+        self.wanted_sets = tuple(placement.spec.cluster_sets)
+        self.recipe: Recipe | None = None
+        self.fault: Misconfigured | None = None
+        try:
+            self.recipe = understand(placement)
+        except Misconfigured as error:
+            self.fault = error
+        self._fleet, self._decisions, self._addons = fleet, decisions, addons
+        self._eligibility = EVERYTHING
+        self._feasible = BitMap()
+        self._deadlines: dict[int, datetime] = {}
+        self._ranking: Ranking | None = None
+        self._highest = 0
+        self._position = 0
+        self._dirty = BitMap()
+        self._stale = True
+        self._now: datetime | None = None
+
+    @property
+    def eligibility(self) -> Eligibility:
+        """From what the placement may choose."""
+        return self._eligibility
+
+    def choose_from(self, eligibility: Eligibility) -> bool:
+        """Let the placement choose from other sets; tell whether that is different."""
+        if eligibility == self._eligibility:
+            return False
+        self._eligibility, self._stale = eligibility, True
+        return True
+
+    def touch(self, clusters: Iterable[int]) -> None:
+        """Look at some clusters again when the placement is next scheduled."""
+        self._dirty.update(clusters)
+
+    def decided(self, clusters: BitMap) -> None:
+        """Hear that these clusters came to, or went from, the placement's decisions."""
+        self._dirty |= clusters & self._fleet.with_effect(IF_NEW)
+        if self._eligibility.malformed:
+            self._stale = True
+
+    def schedule(self, now: datetime) -> Schedule:
+        """Choose clusters as of now."""
+        own = self._decisions.own(self.key)
+        available = len(self._eligibility.clusters(self._fleet, own))
+        if self.recipe is None:
+            fault = self.fault or Misconfigured("", "")
+            outcome = Outcome(Code.MISCONFIGURED, fault.plugin, fault.message)
+            return Schedule(outcome, self._eligibility, available)
+        changed = self._catch_up(own, now)
+        contest = self._contest(self.recipe, now)
+        outcome, until = self._judge_scores(self.recipe, contest)
+        chosen, order, spreading = self._choose(self.recipe, contest, changed)
+        names = self._fleet.names
+        return Schedule(
+            outcome,
+            self._eligibility,
+            available,
+            feasible=contest.feasible,
+            chosen=chosen,
+            unscheduled=0 if self.recipe.limit is None else self.recipe.limit - len(chosen),
+            look_again=min((*self._deadlines.values(), *until), default=None),
+            added=tuple(sorted(names.of(chosen - own))),
+            removed=tuple(sorted(names.of(own - chosen))),
+            order=order,
+            spread_scores=spreading.scores if spreading else {},
+            barred=spreading.barred if spreading else {},
+            recipe=self.recipe,
+            contest=contest,
+            revision=self._fleet.revision,
+        )
+
+    def _contest(self, recipe: Recipe, now: datetime) -> Contest:
+        return Contest(
+            placement=self.key,
+            fleet=self._fleet,
+            addons=self._addons,
+            decisions=self._decisions,
+            tolerations=recipe.tolerations,
+            feasible=self._feasible.copy(),
+            now=now,
+        )
+
+    def _catch_up(self, own: BitMap, now: datetime) -> BitMap | None:
+        """Bring the filters up to date; return the clusters that were looked at, none if it was all of them."""
+        dirty = self._dirty | BitMap([number for number, until in self._deadlines.items() if until <= now])
+        many = len(dirty) * 8 > len(self._feasible) + 64
+        backwards = self._now is not None and now < self._now
+        all_of_them = self._stale or many or backwards
+        if all_of_them:
+            self._start_again(own, now)
+        else:
+            for number in dirty:
+                self._look_at(number, number in own, now)
+        self._dirty, self._stale, self._now = BitMap(), False, now
+        return None if all_of_them else dirty
+
+    def _start_again(self, own: BitMap, now: datetime) -> None:
+        if self.recipe is None:
+            return
+        pool = self._eligibility.clusters(self._fleet, own)
+        wanted = self.recipe.wanted(self._fleet, pool, self._addons)
+        self._feasible, self._deadlines = tolerated(self._fleet, wanted, self.recipe.tolerations, own, now)
+
+    def _look_at(self, number: int, decided: bool, now: datetime) -> None:
+        self._feasible.discard(number)
+        self._deadlines.pop(number, None)
+        cluster = self._fleet.get(number)
+        if self.recipe is None or cluster is None:
+            return
+        if not self._eligibility.contains(cluster, decided=decided) or not self.recipe.wants(cluster, self._addons):
+            return
+        verdict = judge(cluster, self.recipe.tolerations, decided=decided, now=now)
+        if verdict.tolerated:
+            self._feasible.add(number)
+            if verdict.until is not None:
+                self._deadlines[number] = verdict.until
+
+    def _judge_scores(self, recipe: Recipe, contest: Contest) -> tuple[Outcome, list[datetime]]:
+        """Find expired scores, and when the next ones expire."""
+        outcome, until = Outcome(), []
+        if malformed := self._eligibility.malformed:
+            told = "; ".join(f"{name}: {why}" for name, why in sorted(malformed.items()))
+            outcome = Outcome(Code.WARNING, "ManagedClusterSet", told)
+        for prioritizer, _ in recipe.weighing.prioritizers:
+            if isinstance(prioritizer, AddOn):
+                given = prioritizer.score(contest, contest.feasible)
+                if given.warning:
+                    outcome = Outcome(Code.WARNING, prioritizer.name, given.warning)
+                if given.until is not None:
+                    until.append(given.until + _A_MOMENT)
+        return outcome, until
+
+    def _choose(
+        self, recipe: Recipe, contest: Contest, changed: BitMap | None
+    ) -> tuple[BitMap, tuple[int, ...] | None, Spread | None]:
+        feasible = contest.feasible
+        if recipe.constraints and (hard(recipe.constraints) or recipe.limit is not None):
+            spreading = self._spread(recipe, contest)
+            return BitMap(spreading.chosen), spreading.chosen, spreading
+        if recipe.limit is None:
+            return feasible, None, None
+        order = self._best(recipe, recipe.limit, contest, changed)
+        return BitMap(order), order, None
+
+    def _spread(self, recipe: Recipe, contest: Contest) -> Spread:
+        found = {number: self._fleet.get(number) for number in contest.feasible}
+        candidates = {number: cluster for number, cluster in found.items() if cluster is not None}
+        weighing = recipe.weighing
+        totals = weighing.totals(weighing.given(contest, contest.feasible), contest.feasible)
+        limit = len(candidates) if recipe.limit is None else recipe.limit
+        return spread(recipe.constraints, candidates, totals, limit=limit, weight=weighing.spread)
+
+    def _best(self, recipe: Recipe, limit: int, contest: Contest, changed: BitMap | None) -> tuple[int, ...]:
+        """Return the best clusters in order, looking only at those whose scores may be others than before."""
+        weighing, feasible = recipe.weighing, contest.feasible
+        counted = self._decisions.changed_since(self._position)
+        highest = self._decisions.highest(self.key)
+        ranking = self._ranking
+        if ranking is not None and changed is not None and counted is not None:
+            moved = changed | counted
+            if weighing.local and highest == self._highest and len(moved) * 8 <= len(feasible) + 64:
+                totals = weighing.totals(weighing.given(contest, moved & feasible), moved & feasible)
+                for number in moved:
+                    ranking.put(number, totals.get(number))
+            else:
+                ranking = None
+        else:
+            ranking = None
+        if ranking is None or ranking.exhausted:
+            ranking = Ranking(self._fleet.names, limit)
+            ranking.fill(weighing.totals(weighing.given(contest, feasible), feasible))
+        self._ranking, self._highest, self._position = ranking, highest, self._decisions.position
+        return ranking.best()
+
+
+def schedule(
+    placement: Placement,
+    fleet: FleetIndex,
+    decisions: DecisionCounter,
+    addons: ScoreIndex,
+    now: datetime,
+    *,
+    eligibility: Eligibility = EVERYTHING,
+) -> Schedule:
+    """Choose clusters for a placement, from scratch."""
+    standing = Standing(placement, fleet, decisions, addons)
+    standing.choose_from(eligibility)
+    return standing.schedule(now)

@@ -1,0 +1,155 @@
+"""What a placement tells about itself: conditions, decision groups, events.
+
+Dashboards and scripts of the field compare these texts word by word, so they are wire format. Two things are ours: a
+misconfigured placement keeps its last good decisions, and says so instead of pretending that no cluster matches; and
+conditions name the generation that they are about.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from echelon.api.meta import Condition
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, DecisionGroupStatus, Placement
+from echelon.engine.placement.schedule import Code, Outcome, Schedule
+from echelon.engine.placement.slices import Slice
+from echelon.engine.plan import Emit, Reference
+
+SATISFIED, MISCONFIGURED = "PlacementSatisfied", "PlacementMisconfigured"
+MAX_NOTE = 1000
+KEPT = "Placement is misconfigured, the last good decisions are kept"
+
+_Said = tuple[bool, str, str]  # whether it is so, reason, message
+
+
+def conditions(placement: Placement, schedule: Schedule, selected: int, now: datetime) -> list[Condition]:
+    """Return all conditions of a placement; `selected` is how many clusters its decisions have."""
+    said = {
+        MISCONFIGURED: _misconfigured(schedule.outcome),
+        SATISFIED: _satisfied(placement, schedule, selected),
+    }
+    before = {condition.type: condition for condition in placement.status.conditions}
+    generation = placement.metadata.generation
+    ours = {kind: _condition(kind, each, before.get(kind), generation, now) for kind, each in said.items()}
+    return list((before | ours).values())
+
+
+def decision_groups(slices: Iterable[Slice]) -> list[DecisionGroupStatus]:
+    """Return the groups that slices belong to, by index."""
+    by_index: dict[int, list[Slice]] = {}
+    for each in slices:
+        by_index.setdefault(each.group_index, []).append(each)
+    return [
+        DecisionGroupStatus(
+            decision_group_index=index,
+            decision_group_name=found[0].group_name,
+            decisions=[each.name for each in found],
+            cluster_count=sum(len(each.clusters) for each in found),
+        )
+        for index, found in sorted(by_index.items())
+    ]
+
+
+def created(placement: Placement, decision: str) -> Emit:
+    """Tell that a decision was created."""
+    return _emit(placement, decision, "DecisionCreate", "DecisionCreated", _note(placement, decision, "created"))
+
+
+def updated(placement: Placement, decision: str, outcome: Outcome) -> Emit:
+    """Tell that a decision was updated, and with which reservation."""
+    note, kind = _note(placement, decision, "updated"), "Normal"
+    if outcome.code == Code.WARNING:
+        note, kind = f"{note}: {outcome.message} in plugin {outcome.plugin}", "Warning"
+    if len(note) > MAX_NOTE:
+        note = note[: MAX_NOTE - 6] + "......"
+    return _emit(placement, decision, "DecisionUpdate", "DecisionUpdated", note, kind)
+
+
+def deleted(placement: Placement, decision: str) -> Emit:
+    """Tell that a decision was deleted."""
+    return _emit(placement, decision, "DecisionDelete", "DecisionDeleted", _note(placement, decision, "deleted"))
+
+
+def scored(placement: Placement, decision: str, schedule: Schedule) -> Emit | None:
+    """Tell the scores behind a decision; nothing if there are none."""
+    note = score_note(schedule.scored())
+    return _emit(placement, decision, "ScoreUpdate", "ScoreUpdated", note) if note else None
+
+
+def score_note(scores: Iterable[tuple[str, int]]) -> str:
+    """Return scores as text, as many as an event can hold; takes no more of them than that."""
+    note = ""
+    for name, score in scores:
+        entry = f"{name}:{score} "
+        if len(note) + len(entry) > MAX_NOTE:
+            return note + "......"
+        note += entry
+    return note
+
+
+def _misconfigured(outcome: Outcome) -> _Said:
+    if outcome.code == Code.MISCONFIGURED:
+        return True, "Misconfigured", f"{outcome.plugin}:{outcome.message}"
+    return False, "Succeedconfigured", "Placement configurations check pass"
+
+
+def _satisfied(placement: Placement, schedule: Schedule, selected: int) -> _Said:
+    eligibility, outcome = schedule.eligibility, schedule.outcome
+    if not eligibility.everything and not eligibility.bound:
+        return (
+            False,
+            "NoManagedClusterSetBindings",
+            "No valid ManagedClusterSetBindings found in placement namespace",
+        )
+    if not eligibility.everything and not eligibility.names:
+        sets = _listed(placement.spec.cluster_sets)
+        return False, "NoIntersection", f"None of ManagedClusterSets {sets} is bound to placement namespace"
+    if not schedule.available:
+        sets = _listed(eligibility.names)
+        return False, "AllManagedClusterSetsEmpty", f"All ManagedClusterSets {sets} have no member ManagedCluster"
+    if outcome.code == Code.ERROR:
+        return False, "NotAllDecisionsScheduled", outcome.message
+    if not selected:
+        return False, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate"
+    if outcome.failed:
+        return False, "NotAllDecisionsScheduled", KEPT
+    if not schedule.unscheduled:
+        return True, "AllDecisionsScheduled", "All cluster decisions scheduled"
+    return False, "NotAllDecisionsScheduled", f"{schedule.unscheduled} cluster decisions unscheduled"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{','.join(names)}]"
+
+
+def _condition(kind: str, said: _Said, before: Condition | None, generation: int, now: datetime) -> Condition:
+    holds, reason, message = said
+    condition = Condition(
+        type=kind,
+        status="True" if holds else "False",
+        observed_generation=generation,
+        last_transition_time=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        reason=reason,
+        message=message[:32768],
+    )
+    if before is None or before.status != condition.status:
+        return condition
+    return msgspec.structs.replace(condition, last_transition_time=before.last_transition_time)
+
+
+def _note(placement: Placement, decision: str, done: str) -> str:
+    meta = placement.metadata
+    return f"Decision {decision} is {done} with placement {meta.name} in namespace {meta.namespace}"
+
+
+def _emit(placement: Placement, decision: str, reason: str, action: str, note: str, kind: str = "Normal") -> Emit:  # noqa: PLR0917 - an event is a row of words
+    meta = placement.metadata
+    return Emit(
+        Reference(PLACEMENT, meta.name, meta.namespace, meta.uid),
+        reason,
+        action,
+        note,
+        kind,
+        related=Reference(PLACEMENT_DECISION, decision, meta.namespace),
+    )

@@ -1,0 +1,312 @@
+"""Leader election on a Lease: of several processes, one works at a time, and another takes over when it fails.
+
+The clocks of two machines are never compared. A contender measures, on its own monotonic clock, for how long it has
+seen the record unchanged; a leader measures from the moment at which it sent its last successful renewal, which is
+before anybody can have seen it. So a leader that has stopped within the lease duration after that moment has stopped
+before anybody else starts:
+
+    renewal sent --- renew_seconds ---> work is cancelled --- time to stop ---> lease_seconds: others may take over
+
+A record is written only on the condition that it is the one that was read, so whoever acts on a stale read, or twice
+because an answer was lost, gets a conflict and looks again.
+
+This does not protect against a process that stands still and goes on later, between two checks of the time. What is
+written therefore carries preconditions of its own; the lease keeps two leaders from fighting, not from existing.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from echelon.api.coordination import LEASE, Lease, LeaseSpec
+from echelon.kube import errors
+from echelon.kube.client import Client, MergePatch
+from echelon.kube.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+_JITTER = 0.2
+# After a standstill of the whole process the time to stop has passed already; work that stops now is not stubborn.
+_LAST_CHANCE_SECONDS = 1.0
+_RELEASED_SECONDS = 1  # a released lease says so with an empty holder; the duration is for those that look at it alone
+
+
+class ElectionImpossible(Exception):
+    """There is nowhere to keep the lease."""
+
+
+class WorkDidNotStop(Exception):
+    """The work goes on although the lease is lost. The process must end now: another leader may be at work."""
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """The record as it was read last, and since when it has looked like that."""
+
+    lease: Lease | None
+    since: float
+
+    @property
+    def spec(self) -> LeaseSpec:
+        return self.lease.spec if self.lease is not None else LeaseSpec()
+
+
+class LeaderElection:
+    """One contender. `identity` must be unique among all processes that contend, also those that are long dead."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        name: str,
+        namespace: str,
+        identity: str,
+        *,
+        random: Random,
+        lease_seconds: float = 15.0,
+        renew_seconds: float = 10.0,
+        retry_seconds: float = 2.0,
+    ) -> None:
+        if not identity:
+            raise ValueError("a contender needs an identity: an empty holder means that nobody holds the lease")
+        if not 0 < retry_seconds < renew_seconds < lease_seconds or lease_seconds < 1:
+            raise ValueError("leader election needs retry_seconds < renew_seconds < lease_seconds")
+        self.identity = identity
+        self._client = client
+        self._clock = clock
+        self._name = name
+        self._namespace = namespace
+        self._random = random
+        self._lease_seconds = lease_seconds
+        self._renew_seconds = renew_seconds
+        self._retry_seconds = retry_seconds
+        # One request that hangs must leave time for another one.
+        self._request_seconds = renew_seconds / 2
+        self._sight: _Sight | None = None
+        self._renewed = 0.0  # when the last successful write of the record was sent
+        self._sure = False  # whether the record is, as far as we know, what we wrote last
+        self._leading = False
+
+    @property
+    def leading(self) -> bool:
+        """Whether the work runs here."""
+        return self._leading
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the work whenever the lease is held, until it returns by itself.
+
+        When the lease is lost the work is cancelled, and once the lease is won again it is begun anew. On the way out,
+        by whatever way, the work has ended and the lease is released. Raises what the work raises, and
+        `ElectionImpossible` or `WorkDidNotStop`.
+        """
+        while True:
+            await self._acquire()
+            working = asyncio.create_task(_run(work), name=f"work of {self.identity}")
+            try:
+                ended = await self._lead(working)
+            finally:
+                if working.done():
+                    await self._release()
+            if ended:
+                return
+            await asyncio.sleep(self._retry_pause())
+
+    async def _acquire(self) -> None:
+        while not await self._try():  # noqa: ASYNC110 - the lease is on a server
+            # Back when the lease runs out, if that is sooner: the next one begins as early as it may.
+            await asyncio.sleep(min(self._retry_pause(), self._runs_out_in()))
+        _log.info("%s leads: it holds the lease %s/%s", self.identity, self._namespace, self._name)
+
+    async def _lead(self, working: asyncio.Task[None]) -> bool:
+        """Renew while the work goes on. Return whether it came to its end, and did not just lose the lease."""
+        renewing = asyncio.create_task(self._renew(), name=f"renewal of {self.identity}")
+        self._leading, ended = True, False
+        try:
+            await asyncio.wait([working, renewing], return_when=asyncio.FIRST_COMPLETED)
+            ended = working.done()
+        finally:
+            # Also when we are cancelled: the lease is renewed for as long as the work takes to stop.
+            try:
+                await self._stop(working, renewing)
+            finally:
+                self._leading = False
+                renewing.cancel()
+                await asyncio.wait([renewing])
+                failure = None if renewing.cancelled() else renewing.exception()
+            if not working.cancelled():
+                working.result()
+        if failure is not None:
+            raise failure
+        return ended
+
+    async def _stop(self, working: asyncio.Task[None], renewing: asyncio.Task[None]) -> None:
+        """Cancel the work and wait for its end; without the lease, only for as long as nobody else may begin."""
+        if working.done():
+            return
+        working.cancel()
+        await asyncio.wait([working, renewing], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            left = self._renewed + self._lease_seconds - asyncio.get_running_loop().time()
+            await asyncio.wait([working], timeout=max(_LAST_CHANCE_SECONDS, left))
+        if not working.done():
+            text = f"the lease {self._namespace}/{self._name} is lost and the work of {self.identity} goes on"
+            _log.critical(text)
+            raise WorkDidNotStop(text)
+
+    async def _renew(self) -> None:
+        """Renew the lease; return when it is lost."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self._renewed + self._renew_seconds):
+                    await asyncio.sleep(self._retry_pause())
+                    while not await self._try():
+                        if self._held_by_other():
+                            _log.warning("%s lost the lease to %s", self.identity, self._holder())
+                            return
+                        await asyncio.sleep(self._retry_pause())
+            except TimeoutError:
+                _log.warning("%s could not renew its lease for %s s", self.identity, self._renew_seconds)
+                return
+
+    async def _try(self) -> bool:
+        """Take or renew the lease if that is possible now. Return whether we hold it."""
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                return await self._take_or_renew()
+        except TimeoutError:
+            _log.warning("the lease %s/%s: no answer in %s s", self._namespace, self._name, self._request_seconds)
+        except errors.ApiError as error:
+            _log.log(
+                logging.INFO if isinstance(error, errors.Conflict | errors.AlreadyExists) else logging.WARNING,
+                "the lease %s/%s: %s",
+                self._namespace,
+                self._name,
+                error,
+            )
+        return False
+
+    async def _take_or_renew(self) -> bool:
+        if not self._sure:
+            self._look(await self._read())
+        try:
+            return await self._write_record()
+        except errors.Conflict:
+            self._look(await self._read())
+            return await self._write_record()
+
+    async def _write_record(self) -> bool:
+        began, sight = asyncio.get_running_loop().time(), self._sight
+        if sight is None or (self._held_by_other() and began < sight.since + self._duration_of(sight.spec)):
+            return False
+        self._sure = False  # until the answer is here, anything may have been written
+        written = await self._write(sight.lease, self._record(sight.spec))
+        self._sure, self._renewed = True, began
+        self._sight = _Sight(written, began)
+        return True
+
+    async def _read(self) -> Lease | None:
+        try:
+            return await self._client.get(LEASE, self._name, self._namespace)
+        except errors.NotFound:
+            return None
+
+    def _look(self, lease: Lease | None) -> None:
+        """Note what the record says, and whether that is new."""
+        known, now = self._sight, asyncio.get_running_loop().time()
+        if lease is None:
+            # A lease that somebody deleted: its last holder does not know yet. Its time runs on.
+            spec = known.spec if known is not None else LeaseSpec()
+            gone = known is not None and self._held_by_other() and now < known.since + self._duration_of(spec)
+            self._sight = known if gone else _Sight(None, now)
+        elif known is None or known.lease is None or known.lease.spec != lease.spec:
+            self._sight = _Sight(lease, now)
+        else:
+            self._sight = _Sight(lease, known.since)
+
+    def _holder(self) -> str:
+        return (self._sight.spec.holder_identity or "") if self._sight is not None else ""
+
+    def _held_by_other(self) -> bool:
+        return self._holder() not in ("", self.identity)
+
+    def _runs_out_in(self) -> float:
+        """Return how long somebody else's lease is still good for; without end if it is not, or nobody's."""
+        sight, now = self._sight, asyncio.get_running_loop().time()
+        left = sight.since + self._duration_of(sight.spec) - now if sight is not None and self._held_by_other() else 0.0
+        return left if left > 0 else math.inf
+
+    def _duration_of(self, spec: LeaseSpec) -> float:
+        return float(spec.lease_duration_seconds or self._lease_seconds)
+
+    def _record(self, before: LeaseSpec) -> dict[str, Any]:
+        """Return what the lease says when we hold it."""
+        now = _later_than(before.renew_time, self._clock.now())
+        # Rounded up: others must never believe that the lease is shorter than it is.
+        record: dict[str, Any] = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self._lease_seconds),
+            "renewTime": now,
+        }
+        if before.holder_identity != self.identity:
+            record["acquireTime"] = now
+            record["leaseTransitions"] = (before.lease_transitions or 0) + (before != LeaseSpec())
+        return record
+
+    async def _write(self, before: Lease | None, record: dict[str, Any]) -> Lease:
+        if before is not None:
+            expected = {"uid": before.metadata.uid, "resourceVersion": before.metadata.resource_version}
+            patch = MergePatch({"metadata": expected, "spec": record})
+            return await self._client.patch(LEASE, self._name, patch, self._namespace)
+        body = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": record,
+        }
+        try:
+            return await self._client.create(LEASE, body, self._namespace)
+        except errors.NotFound as error:
+            raise ElectionImpossible(f"the lease {self._name} needs the namespace {self._namespace}: {error}") from None
+
+    async def _release(self) -> None:
+        """Let the next one begin at once. If that does not work, the lease runs out by itself."""
+        sight = self._sight
+        if sight is None or sight.lease is None or self._holder() != self.identity:
+            return
+        now = _later_than(sight.spec.renew_time, self._clock.now())
+        record = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": _RELEASED_SECONDS,
+            "renewTime": now,
+            "acquireTime": now,
+        }
+        self._sight, self._sure = None, False
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                await self._write(sight.lease, record)
+        except (errors.ApiError, TimeoutError) as error:
+            _log.info("the lease %s/%s was not released and runs out: %s", self._namespace, self._name, error)
+
+    def _retry_pause(self) -> float:
+        return self._retry_seconds * self._random.uniform(1 - _JITTER, 1)
+
+
+async def _run(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
+
+
+def _later_than(before: str, now: datetime) -> str:
+    """Return a time stamp that differs from the one before it, whatever the clock does: others look for a change."""
+    stamp = _micro_time(now)
+    if stamp == before:
+        stamp = _micro_time(now + timedelta(microseconds=1))
+    return stamp
+
+
+def _micro_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,202 @@
+"""A placement's decisions on a model of the API server, and what must hold after every write to them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from echelon.engine.placement.decisions import DecisionGroups
+from echelon.engine.placement.groups import Group, group_size, regroup
+from echelon.engine.placement.publish import (
+    CreateSlice,
+    DeleteSlice,
+    Publication,
+    Strategy,
+    Write,
+    WriteLabels,
+    WriteStatus,
+    publish,
+)
+from echelon.engine.placement.slices import LIMIT, Slice, recall, reslice
+
+Slices = Mapping[str, Slice]
+
+
+@dataclass(frozen=True)
+class World:
+    """What is selected and asked for, and the decision objects as they are stored."""
+
+    members: Mapping[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    per_group: int | str | None = None
+    strategy: Strategy = "RollingUpdate"
+    limit: int = LIMIT
+    from_scratch: bool = False
+    slices: Slices = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return group_size(self.per_group, len(self.members))
+
+
+@dataclass(frozen=True)
+class Update:
+    """One plan: what there was, what is wanted, and the way from one to the other."""
+
+    world: World
+    groups: tuple[Group, ...]
+    desired: tuple[Slice, ...]
+    publication: Publication
+
+
+def plan(world: World) -> Update:
+    existing = tuple(world.slices.values())
+    history = () if world.from_scratch else recall(existing).groups
+    groups = regroup(history, world.members, world.names, world.size)
+    desired = reslice("p", existing, groups, world.limit)
+    return Update(world, groups, desired, publish(existing, desired, world.strategy, world.limit))
+
+
+def apply(slices: Slices, write: Write) -> Slices:
+    """What the API server stores. A create drops the status; labels and status are written apart."""
+    match write:
+        case CreateSlice(one):
+            assert one.name not in slices, "created twice"
+            return {**slices, one.name: replace(one, clusters=())}
+        case WriteLabels(one):
+            return {**slices, one.name: replace(one, clusters=slices[one.name].clusters)}
+        case WriteStatus(name, clusters):
+            return {**slices, name: replace(slices[name], clusters=clusters)}
+        case DeleteSlice(name):
+            return {other: one for other, one in slices.items() if other != name}
+
+
+def prefixes(slices: Slices, writes: Iterable[Write]) -> Iterator[Slices]:
+    yield slices
+    for write in writes:
+        slices = apply(slices, write)
+        yield slices
+
+
+def carried_out(update: Update) -> World:
+    """The world after an update of which every state kept the promises."""
+    final = update.world.slices
+    for final in prefixes(update.world.slices, update.publication.writes):
+        check_state(update, final)
+    check_end(update, final)
+    settled = replace(update.world, slices=final, from_scratch=False)
+    again = plan(settled)
+    assert again.publication == Publication(), "not silent at rest"
+    return settled
+
+
+def check_with_crashes(update: Update, depth: int = 1) -> World:
+    """The same, and the same again from every state in which a crash could leave the decisions."""
+    for state in prefixes(update.world.slices, update.publication.writes):
+        resumed = plan(replace(update.world, slices=state))
+        if depth > 1:
+            check_with_crashes(resumed, depth - 1)
+        for later in prefixes(state, resumed.publication.writes):
+            check_never_absent(update, later)
+        end = carried_out(resumed)
+        check_causes(update.world, end.slices)
+        same = publish(tuple(state.values()), update.desired, update.world.strategy, update.world.limit)
+        for later in prefixes(state, same.writes):
+            check_never_absent(update, later)
+            check_no_blend(later)
+        assert later == {one.name: one for one in update.desired}, "the same plan again does not converge"
+    check_causes(update.world, {one.name: one for one in update.desired})
+    return carried_out(update)
+
+
+def check_end(update: Update, final: Slices) -> None:
+    assert final == {one.name: one for one in update.desired}
+    listed = [cluster for one in final.values() for cluster in one.clusters]
+    assert sorted(listed) == sorted(update.world.members)
+    assert all(len(one.clusters) <= update.world.limit for one in final.values())
+    by_index = {one.group_index: one.group_name for one in final.values()}
+    assert sorted(by_index) == list(range(len(update.groups))), "indexes have gaps"
+    assert [by_index[index] for index in sorted(by_index)] == [group.name for group in update.groups]
+    read = DecisionGroups.from_slices(final.values())
+    assert [tuple(sorted(clusters)) for clusters in read.groups.values()] == [group.clusters for group in update.groups]
+    for group in update.groups:
+        assert len(group.clusters) <= max(update.world.size, 1)
+        assert all(update.world.members[cluster] == group.name for cluster in group.clusters)
+
+
+def check_state(update: Update, state: Slices) -> None:
+    check_never_absent(update, state)
+    check_no_blend(state)
+    check_not_early(update, state)
+    check_labels_fit(update, state)
+    if not update.world.from_scratch:
+        check_dense(update, state)
+    wanted = set(update.world.members)
+    for name, one in state.items():
+        if one.clusters != (update.world.slices[name].clusters if name in update.world.slices else ()):
+            assert wanted.issuperset(one.clusters), "a write lists a cluster that is no longer selected"
+
+
+def check_never_absent(update: Update, state: Slices) -> None:
+    if update.world.strategy == "RollingUpdate":
+        before = {cluster for one in update.world.slices.values() for cluster in one.clusters}
+        listed = {cluster for one in state.values() for cluster in one.clusters}
+        assert before.intersection(update.world.members) <= listed, "a cluster vanished"
+
+
+def check_no_blend(state: Slices) -> None:
+    seen: dict[tuple[str, int], tuple[str, int]] = {}
+    for one in state.values():
+        if one.clusters:
+            assert seen.setdefault((one.group_name, one.group_index), one.group) == one.group, "two groups look like one"
+
+
+def check_not_early(update: Update, state: Slices) -> None:
+    before, now, after = (
+        DecisionGroups.from_slices(slices) for slices in (update.world.slices.values(), state.values(), update.desired)
+    )
+    for cluster in before.clusters & now.clusters & after.clusters:
+        seen = [groups.group_of(cluster) for groups in (before, now, after)]
+        was, shown, will = (key.index for key in seen if key)
+        assert shown >= min(was, will), f"{cluster} is shown too early"
+
+
+def check_labels_fit(update: Update, state: Slices) -> None:
+    legitimate = {
+        (cluster, one.group) for one in (*update.world.slices.values(), *update.desired) for cluster in one.clusters
+    }
+    for one in state.values():
+        for cluster in one.clusters:
+            assert (cluster, one.group) in legitimate, f"{cluster} is shown under the label of another group"
+
+
+def check_dense(update: Update, state: Slices) -> None:
+    """Upstream's reader gives each index one name, counts the indexes, and never looks at one beyond the count."""
+    names: dict[int, set[str]] = {}
+    for one in state.values():
+        names.setdefault(one.group_index, set()).add(one.group_name)
+    hidden, shown = set[str](), set[str]()
+    for one in state.values():
+        safe = one.group_index < len(names) and len(names[one.group_index]) == 1
+        (shown if safe else hidden).update(one.clusters)
+    assert not (hidden - shown) & update.world.members.keys(), "hidden by a gap, or by two names at an index"
+
+
+def check_causes(world: World, final: Slices) -> None:
+    """A cluster may change its group if it matches another name, has no room, or all are grouped from scratch."""
+    if world.from_scratch:
+        return
+    after = positions(recall(final.values()).groups)
+    for group in recall(world.slices.values()).groups:
+        staying = sorted(cluster for cluster in group.clusters if world.members.get(cluster) == group.name)
+        for cluster in staying[: world.size]:
+            was = positions(recall(world.slices.values()).groups)[cluster]
+            assert after[cluster] == was, f"{cluster} changed its group without cause"
+
+
+def positions(groups: Iterable[Group]) -> dict[str, tuple[str, int]]:
+    """For each cluster the name of its group, and how many groups of that name are older."""
+    seen: dict[str, int] = {}
+    found = {}
+    for group in groups:
+        rank = seen[group.name] = seen.get(group.name, -1) + 1
+        found.update(dict.fromkeys(group.clusters, (group.name, rank)))
+    return found

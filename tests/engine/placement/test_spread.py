@@ -1,0 +1,115 @@
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echelon.engine.placement.schedule import Schedule
+from tests.engine.placement.building import addon, builtin, cluster, exactly, fleet_of, placement, scheduled, score
+
+
+def over(key: str, kind: str = "Label", **more: Any) -> dict[str, Any]:
+    return {"topologyKey": key, "topologyKeyType": kind, **more}
+
+
+def hard(key: str, skew: int = 1) -> dict[str, Any]:
+    return over(key, maxSkew=skew, whenUnsatisfiable="DoNotSchedule")
+
+
+def spread_over(*constraints: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"spreadPolicy": {"spreadConstraints": list(constraints)}, **spec}
+
+
+def zoned(*names: str) -> list[Any]:
+    """Clusters named like east1: the zone, then a number."""
+    return [cluster(name, {"zone": name.rstrip("0123456789")}) for name in names]
+
+
+def test_the_example_of_the_proposal() -> None:
+    fleet = fleet_of(
+        cluster("c1", {"region": "us-east", "zone": "us-east-1a"}),
+        cluster("c2", {"region": "us-east", "zone": "us-east-1a"}),
+        cluster("c3", {"region": "us-east", "zone": "us-east-1b"}),
+        cluster("c4", {"region": "us-west", "zone": "us-west-1a"}),
+        cluster("c5", {"region": "us-west", "zone": "us-west-1a"}),
+    )
+    given = [score(name, "r", s=50) for name in ("c1", "c2", "c5")]
+    wanted = placement(
+        **spread_over(over("region"), hard("zone"), numberOfClusters=2),
+        prioritizerPolicy=exactly(addon("r", "s"), builtin("Spread", 2)),
+    )
+    result = scheduled(wanted, fleet, scores=given)
+    assert result.selected == ("c1", "c5")
+    assert result.spread_scores[fleet.names.find("c5") or 0] == 100
+
+
+def test_by_default_spreading_outweighs_the_order_of_names() -> None:
+    fleet = fleet_of(*zoned("a1", "a2", "a3", "b1", "b2", "b3"))
+    assert scheduled(placement(**spread_over(over("zone"), numberOfClusters=4)), fleet).selected == ("a1", "b1", "a2", "b2")
+
+
+def test_without_a_policy_there_is_no_spreading() -> None:
+    fleet = fleet_of(*zoned("a1", "a2", "b1"))
+    assert scheduled(placement(numberOfClusters=2), fleet).selected == ("a1", "a2")
+
+
+def test_soft_constraints_leave_nobody_out() -> None:
+    fleet = fleet_of(*zoned("a1", "a2", "a3", "b1"), cluster("nowhere"))
+    assert len(scheduled(placement(**spread_over(over("zone"))), fleet).selected) == 5
+
+
+def test_a_hard_constraint_limits_the_skew_even_if_all_are_wanted() -> None:
+    fleet = fleet_of(*zoned("a1", "a2", "a3", "b1"))
+    result = scheduled(placement(**spread_over(hard("zone"))), fleet)
+    assert sorted(result.selected) == ["a1", "a2", "b1"]
+    short = scheduled(placement(**spread_over(hard("zone"), numberOfClusters=4)), fleet)
+    assert short.unscheduled == 1
+
+
+def test_a_cluster_without_a_place_cannot_meet_a_hard_constraint() -> None:
+    fleet = fleet_of(*zoned("a1"), cluster("nowhere"))
+    assert scheduled(placement(**spread_over(hard("zone"))), fleet).selected == ("a1",)
+
+
+def test_two_zones_of_one_name_in_two_regions_are_two_places() -> None:
+    fleet = fleet_of(*(cluster(f"{region}{index}", {"region": region, "zone": "1"}) for region in "ew" for index in "12"))
+    result = scheduled(placement(**spread_over(over("region"), hard("zone"), numberOfClusters=4)), fleet)
+    assert len(result.selected) == 4
+
+
+def test_regions_first_then_zones() -> None:
+    places = ["us-east-1a", "us-east-1b", "us-west-1a"]
+    fleet = fleet_of(
+        *(cluster(f"{zone}-{index}", {"region": zone[:7], "zone": zone}) for zone in places for index in range(4))
+    )
+    result = scheduled(placement(**spread_over(over("region"), over("zone"), numberOfClusters=4)), fleet)
+    assert Counter(name[:10] for name in result.selected) == {"us-east-1a": 1, "us-east-1b": 1, "us-west-1a": 2}
+
+
+def test_claims_are_places_too() -> None:
+    fleet = fleet_of(*(cluster(f"{zone}{index}", claims={"zone": zone}) for zone in "ab" for index in "12"))
+    wanted = placement(**spread_over(over("zone", "Claim"), numberOfClusters=2))
+    assert scheduled(wanted, fleet).selected == ("a1", "b1")
+
+
+def test_spread_can_be_switched_off() -> None:
+    fleet = fleet_of(*zoned("a1", "a2", "b1"))
+    policy = {"configurations": [builtin("Spread", 0)]}
+    wanted = placement(**spread_over(over("zone"), numberOfClusters=2), prioritizerPolicy=policy)
+    assert scheduled(wanted, fleet).selected == ("a1", "a2")
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=15), st.integers(1, 3), st.none() | st.integers(0, 12))
+def test_no_choice_breaks_a_hard_constraint_and_none_that_fits_is_missing(
+    zones: list[str], skew: int, limit: int | None
+) -> None:
+    fleet = fleet_of(*(cluster(f"{zone}{index}", {"zone": zone}) for index, zone in enumerate(zones)))
+    spec = spread_over(hard("zone", skew), **({} if limit is None else {"numberOfClusters": limit}))
+    result: Schedule = scheduled(placement(**spec), fleet)
+    counts = Counter({zone: 0 for zone in zones}) + Counter()
+    chosen = Counter(name[0] for name in result.selected)
+    least = min((chosen[zone] for zone in set(zones)), default=0)
+    assert all(chosen[zone] - least <= skew for zone in set(zones)), counts
+    if limit is None or len(result.selected) < limit:
+        left = [name for name in result.scores if name not in result.selected]
+        assert all(chosen[name[0]] + 1 - least > skew for name in left)

@@ -1,0 +1,238 @@
+"""Carrying out plans, against a real store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan, Reference
+from echelon.fleet.loop import run
+from echelon.hub.client import InProcessClient
+from echelon.hub.server import ROOT, bootstrap, memory_cluster
+from echelon.kube.act import Written, act
+from echelon.kube.client import MergePatch
+from echelon.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from echelon.kube.metrics import Metrics
+
+
+class Heard:
+    """A recorder that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[Emit] = []
+
+    async def emit(self, event: Emit) -> None:
+        self.events.append(event)
+
+
+def in_hub(story: Callable[[InProcessClient], Awaitable[None]]) -> None:
+    async def main() -> None:
+        cluster = memory_cluster(seed=1)
+        await bootstrap(cluster)
+        await story(InProcessClient(cluster, ROOT))
+
+    run(main())
+
+
+def body(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def create(name: str) -> Create:
+    return Create(CONFIG_MAP, body(name), "default")
+
+
+async def done(client: InProcessClient, *actions: Any, status: Patch | None = None, **options: Any) -> list[Written]:
+    plan = Plan(actions, status)
+    return [written async for written in act(plan, client, Heard(), manager="tester", **options)]
+
+
+async def names(client: InProcessClient) -> list[str]:
+    return [obj.metadata.name for obj in (await client.list(CONFIG_MAP, "default")).items]
+
+
+def test_actions_are_carried_out_in_order_and_each_write_is_reported() -> None:
+    async def story(client: InProcessClient) -> None:
+        heard, metrics = Heard(), Metrics()
+        old = await client.create(CONFIG_MAP, body("old"), "default")
+        event = Emit(Reference(CONFIG_MAP, "old", "default"), "Reason", "Act", "note")
+        actions = (
+            create("new"),
+            Patch(CONFIG_MAP, "new", {"data": {"k": "1"}}, "default"),
+            event,
+            Apply(CONFIG_MAP, "applied", body("applied", k="2"), "default"),
+            Delete(CONFIG_MAP, "old", "default", uid=old.metadata.uid),
+        )
+        made = [w async for w in act(Plan(actions), client, heard, manager="tester", metrics=metrics)]
+        assert [w.name for w in made] == ["new", "new", "applied", "old"]
+        assert made[3].resource_version is None
+        assert made[3].uid == old.metadata.uid
+        new = await client.get(CONFIG_MAP, "new", "default")
+        assert new.data == {"k": "1"}
+        assert made[1].resource_version == new.metadata.resource_version
+        assert {entry.manager for entry in new.metadata.managed_fields} == {"tester"}
+        assert await names(client) == ["applied", "new"]
+        assert heard.events == [event]
+        sample = metrics.registry.get_sample_value
+        assert sample("echelon_writes_total", {"verb": "create", "kind": "configmaps", "code": "200"}) == 1
+
+    in_hub(story)
+
+
+def test_the_first_failure_ends_the_plan_and_what_was_written_before_is_known() -> None:
+    async def story(client: InProcessClient) -> None:
+        metrics, made = Metrics(), []
+        await client.create(CONFIG_MAP, body("taken"), "default")
+        plan = Plan(
+            (create("a"), create("taken"), create("b")), Patch(CONFIG_MAP, "a", {"data": {"k": "1"}}, "default")
+        )
+
+        async def carry_out() -> None:
+            async for written in act(plan, client, Heard(), manager="tester", metrics=metrics):
+                made.append(written)  # noqa: PERF401 - what was made before the failure is the point
+
+        with pytest.raises(AlreadyExists):
+            await carry_out()
+        assert [w.name for w in made] == ["a"]
+        assert await names(client) == ["a", "taken"]
+        sample = metrics.registry.get_sample_value
+        assert sample("echelon_writes_total", {"verb": "create", "kind": "configmaps", "code": "409"}) == 1
+
+    in_hub(story)
+
+
+def test_the_status_is_written_last() -> None:
+    async def story(client: InProcessClient) -> None:
+        status = Patch(NAMESPACE, "default", {"status": {"phase": "Active"}}, subresource="status")
+        made = await done(client, create("a"), status=status)
+        assert [w.kind.kind for w in made] == ["ConfigMap", "Namespace"]
+
+    in_hub(story)
+
+
+@pytest.mark.parametrize("what", ["patch", "delete"])
+@pytest.mark.parametrize("precondition", ["uid", "resource_version"])
+def test_a_write_that_was_planned_for_another_object_or_state_is_refused(what: str, precondition: str) -> None:
+    async def story(client: InProcessClient) -> None:
+        await client.create(CONFIG_MAP, body("a"), "default")
+        expected = {precondition: "1"}
+        action = (
+            Patch(CONFIG_MAP, "a", {"data": {"k": "1"}}, "default", **expected)
+            if what == "patch"
+            else Delete(CONFIG_MAP, "a", "default", **expected)
+        )
+        # Kubernetes calls another uid in a patch the change of an immutable field.
+        with pytest.raises((Conflict, Invalid)):
+            await done(client, action)
+        assert (await client.get(CONFIG_MAP, "a", "default")).data == {}
+
+    in_hub(story)
+
+
+def test_preconditions_that_hold_let_a_write_through_and_keep_its_other_metadata() -> None:
+    async def story(client: InProcessClient) -> None:
+        obj = await client.create(CONFIG_MAP, body("a"), "default")
+        metadata = obj.metadata
+        change = {"metadata": {"labels": {"app": "web"}}}
+        patch = Patch(CONFIG_MAP, "a", change, "default", metadata.uid, metadata.resource_version)
+        (made,) = await done(client, patch)
+        assert made.labels == {"app": "web"}
+        assert change == {"metadata": {"labels": {"app": "web"}}}
+        version = made.resource_version or ""
+        await done(client, Delete(CONFIG_MAP, "a", "default", metadata.uid, version))
+        assert await names(client) == []
+
+    in_hub(story)
+
+
+def test_deleting_what_is_gone_is_a_failure_like_any_other() -> None:
+    async def story(client: InProcessClient) -> None:
+        with pytest.raises(NotFound):
+            await done(client, Delete(CONFIG_MAP, "a", "default"))
+
+    in_hub(story)
+
+
+def test_applying_over_somebody_else_takes_force() -> None:
+    async def story(client: InProcessClient) -> None:
+        await client.create(CONFIG_MAP, body("a", k="theirs"), "default")
+        with pytest.raises(Conflict):
+            await done(client, Apply(CONFIG_MAP, "a", body("a", k="ours"), "default", force=False))
+        await done(client, Apply(CONFIG_MAP, "a", body("a", k="ours"), "default"))
+        assert (await client.get(CONFIG_MAP, "a", "default")).data == {"k": "ours"}
+
+    in_hub(story)
+
+
+def test_an_answer_that_never_came_is_counted_and_passed_on() -> None:
+    class Deaf(InProcessClient):
+        async def create(self, *_: Any, **__: Any) -> Any:
+            raise ConnectionResetError("cut")
+
+    async def main() -> None:
+        cluster, metrics = memory_cluster(), Metrics()
+        with pytest.raises(ConnectionResetError):
+            await done(Deaf(cluster, ROOT), create("a"), metrics=metrics)
+        sample = metrics.registry.get_sample_value
+        assert sample("echelon_writes_total", {"verb": "create", "kind": "configmaps", "code": "none"}) == 1
+
+    run(main())
+
+
+def test_documents_instead_of_types_are_understood() -> None:
+    async def story(client: InProcessClient) -> None:
+        (made,) = await done(client, Create(CONFIG_MAP.untyped(), body("a"), "default"))
+        assert made.name == "a"
+        assert made.namespace == "default"
+        assert made.resource_version == (await client.get(CONFIG_MAP, "a", "default")).metadata.resource_version
+
+    in_hub(story)
+
+
+def test_a_cancelled_plan_stops_where_it_is() -> None:
+    class Slow(InProcessClient):
+        async def create(self, *args: Any, **options: Any) -> Any:
+            await asyncio.sleep(10)
+            return await super().create(*args, **options)
+
+    async def main() -> None:
+        cluster = memory_cluster(seed=1)
+        await bootstrap(cluster)
+        client = Slow(cluster, ROOT)
+        task = asyncio.create_task(done(client, create("a"), create("b")))
+        await asyncio.sleep(15)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(60)
+        assert await names(client) == ["a"]
+
+    run(main())
+
+
+def test_a_second_write_of_an_object_builds_on_the_first() -> None:
+    async def story(client: InProcessClient) -> None:
+        old = await client.create(CONFIG_MAP, body("twice"), "default")
+        seen = old.metadata.resource_version
+        first = Patch(CONFIG_MAP, "twice", {"data": {"a": "1"}}, "default", resource_version=seen)
+        second = Patch(CONFIG_MAP, "twice", {"data": {"b": "2"}}, "default", resource_version=seen)
+        await done(client, first, second)
+        assert (await client.get(CONFIG_MAP, "twice", "default")).data == {"a": "1", "b": "2"}
+
+    in_hub(story)
+
+
+def test_a_second_write_still_notices_what_somebody_else_wrote_between() -> None:
+    async def story(client: InProcessClient) -> None:
+        await client.create(CONFIG_MAP, body("between"), "default")
+        first = Patch(CONFIG_MAP, "between", {"data": {"a": "1"}}, "default")
+        second = Patch(CONFIG_MAP, "between", {"data": {"b": "2"}}, "default")
+        steps = act(Plan((first, second)), client, Heard(), manager="tester")
+        await anext(steps)
+        await client.patch(CONFIG_MAP, "between", MergePatch({"data": {"c": "3"}}), "default")
+        with pytest.raises(Conflict):
+            await anext(steps)
+
+    in_hub(story)

@@ -1,0 +1,258 @@
+"""Events, as a real store takes them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.events import EVENT, Event
+from echelon.engine.plan import Emit, Reference
+from echelon.fleet.loop import run, running
+from echelon.hub.client import InProcessClient
+from echelon.hub.server import ROOT, bootstrap, memory_cluster
+from echelon.kube.errors import Forbidden
+from echelon.kube.events import BURST, REMEMBERED, SERIES_SECONDS, WRITE_SECONDS, EventRecorder
+from echelon.kube.metrics import Metrics
+
+WEB = Reference(CONFIG_MAP, "web", "kube-system", "uid-1")
+
+
+def started(note: str = "started", regarding: Reference = WEB, **more: Any) -> Emit:
+    return Emit(regarding, "Started", "Start", note, **more)
+
+
+class Counting(InProcessClient):
+    """A client that counts writes, and can be slow or deny them."""
+
+    writes = 0
+    slow = 0.0
+    denied = False
+
+    async def create(self, *args: Any, **options: Any) -> Any:
+        await self._before()
+        return await super().create(*args, **options)
+
+    async def patch(self, *args: Any, **options: Any) -> Any:
+        await self._before()
+        return await super().patch(*args, **options)
+
+    async def _before(self) -> None:
+        self.writes += 1
+        await asyncio.sleep(self.slow)
+        if self.denied:
+            raise Forbidden("events are forbidden")
+
+
+Story = Callable[[Counting, EventRecorder], Awaitable[None]]
+
+
+def in_hub(story: Story, metrics: Metrics | None = None) -> None:
+    async def main() -> None:
+        cluster = memory_cluster(seed=1)
+        await bootstrap(cluster)
+        client, loop = Counting(cluster, ROOT), running()
+        recorder = EventRecorder(client, loop.clock, "echelon.dev/test", "test-0", random=loop.random, metrics=metrics)
+        await story(client, recorder)
+
+    run(main())
+
+
+async def events(client: InProcessClient, namespace: str = "") -> list[Event]:
+    return list((await client.list(EVENT, namespace)).items)
+
+
+def test_an_event_says_who_saw_what_and_when() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        await recorder.emit(started(related=Reference(NAMESPACE, "other"), type="Warning"))
+        (event,) = await events(client, "kube-system")
+        assert event.metadata.name.startswith("web.")
+        assert (event.reason, event.action, event.note, event.type) == ("Started", "Start", "started", "Warning")
+        assert (event.reporting_controller, event.reporting_instance) == ("echelon.dev/test", "test-0")
+        regarding = event.regarding
+        assert (regarding.kind, regarding.name, regarding.namespace, regarding.uid) == (
+            "ConfigMap",
+            "web",
+            "kube-system",
+            "uid-1",
+        )
+        assert event.related is not None
+        assert event.related.kind == "Namespace"
+        assert event.event_time == "2026-01-01T00:00:00.000000Z"
+        assert event.series is None
+
+    in_hub(story)
+
+
+def test_events_about_objects_without_a_namespace_are_in_the_default_one() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        await recorder.emit(started(regarding=Reference(NAMESPACE, "kube-public")))
+        (event,) = await events(client, "default")
+        assert event.regarding.namespace == ""
+
+    in_hub(story)
+
+
+def test_the_same_thing_again_is_counted_in_the_same_event() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for _ in range(3):
+            await recorder.emit(started())
+            await asyncio.sleep(60)
+        (event,) = await events(client)
+        assert event.series is not None
+        assert event.series.count == 3
+        assert event.series.last_observed_time == "2026-01-01T00:02:00.000000Z"
+        assert event.event_time == "2026-01-01T00:00:00.000000Z"
+
+    in_hub(story)
+
+
+def test_what_differs_in_anything_is_another_event() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        other = Reference(CONFIG_MAP, "web", "kube-system", "uid-2")
+        said = [
+            started(),
+            started("again"),
+            started(type="Warning"),
+            started(regarding=other),
+            started(related=other),
+            Emit(WEB, "Stopped", "Start", "started"),
+            Emit(WEB, "Started", "Stop", "started"),
+        ]
+        for event in said:
+            await recorder.emit(event)
+        assert len(await events(client)) == len(said)
+
+    in_hub(story)
+
+
+def test_after_a_long_silence_it_is_a_new_event() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        await recorder.emit(started())
+        await asyncio.sleep(SERIES_SECONDS + 1)
+        await recorder.emit(started())
+        assert [event.series for event in await events(client)] == [None, None]
+
+    in_hub(story)
+
+
+def test_an_event_that_the_server_forgot_is_written_anew() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        await recorder.emit(started())
+        (event,) = await events(client)
+        await client.delete(EVENT, event.metadata.name, "kube-system")
+        await recorder.emit(started())
+        (event,) = await events(client)
+        assert event.series is None
+
+    in_hub(story)
+
+
+def test_a_noisy_object_gets_a_burst_and_then_a_trickle_and_harms_no_other() -> None:
+    metrics = Metrics()
+
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for number in range(200):
+            await recorder.emit(started(f"note {number}"))
+        assert client.writes == BURST
+        await recorder.emit(started(regarding=Reference(CONFIG_MAP, "calm", "kube-system", "uid-2")))
+        assert client.writes == BURST + 1
+        for number in range(3600):
+            await asyncio.sleep(1)
+            await recorder.emit(started(f"later {number}"))
+        assert BURST + 10 <= client.writes <= BURST + 14
+
+    in_hub(story, metrics)
+    outcomes = {
+        name: metrics.registry.get_sample_value("echelon_events_total", {"outcome": name}) or 0.0
+        for name in ("written", "counted")
+    }
+    assert sum(outcomes.values()) == 3801
+    assert outcomes["written"] <= BURST + 14
+
+
+def test_what_could_not_be_written_is_in_the_count_of_what_is() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for _ in range(100):
+            await recorder.emit(started())
+        await asyncio.sleep(SERIES_SECONDS - 1)
+        await recorder.emit(started())
+        (event,) = await events(client)
+        assert event.series is not None
+        assert event.series.count == 101
+
+    in_hub(story)
+
+
+def test_a_server_that_refuses_events_or_is_too_slow_troubles_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        client.denied = True
+        await recorder.emit(started())
+        client.denied, client.slow = False, 3600.0
+        await recorder.emit(started())
+        assert asyncio.get_running_loop().time() == WRITE_SECONDS
+        client.slow = 0.0
+        await recorder.emit(started())
+        (event,) = await events(client)
+        assert event.series is not None
+        assert event.series.count == 3
+
+    with caplog.at_level(logging.WARNING):
+        in_hub(story)
+    assert "events are forbidden" in caplog.text
+
+
+def test_two_that_say_the_same_at_once_make_one_event() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        client.slow = 1.0
+        await asyncio.gather(*(recorder.emit(started()) for _ in range(5)))
+        await recorder.emit(started())
+        (event,) = await events(client)
+        assert client.writes == 2
+        assert event.series is not None
+        assert event.series.count == 6
+
+    in_hub(story)
+
+
+def test_memory_is_bounded() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        client.denied = True
+        for number in range(REMEMBERED + 500):
+            await recorder.emit(started(regarding=Reference(CONFIG_MAP, f"c{number}", "default", f"uid-{number}")))
+        assert len(recorder._series.entries) == len(recorder._buckets.entries) == REMEMBERED
+
+    logging.disable(logging.WARNING)
+    try:
+        in_hub(story)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    name=st.text(min_size=1, max_size=300),
+    note=st.text(max_size=20).map(lambda text: text * 200),
+    reason=st.text("aB", min_size=1, max_size=200),
+)
+def test_events_always_fit_into_what_servers_accept(name: str, note: str, reason: str) -> None:
+    async def main() -> None:
+        cluster = memory_cluster(seed=1)
+        await bootstrap(cluster)
+        client = InProcessClient(cluster, ROOT)
+        chance = Random(1)  # noqa: S311 - repeatable on purpose
+        recorder = EventRecorder(client, running().clock, "echelon.dev/test", "i" * 300, random=chance)
+        await recorder.emit(Emit(Reference(CONFIG_MAP, name, "default"), reason, reason, note))
+        (event,) = await events(client)
+        assert len(event.note.encode()) <= 1024
+        assert len(event.reason) <= 128
+        assert len(event.action) <= 128
+        assert len(event.reporting_instance) <= 128
+        assert len(event.metadata.name) <= 253
+
+    run(main())

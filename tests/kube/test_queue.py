@@ -1,0 +1,359 @@
+"""The work queue: one worker a key, nothing twice, nothing lost, what matters first."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from echelon.fleet.loop import VirtualLoop, run
+from echelon.kube.metrics import Metrics
+from echelon.kube.queue import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Closed, WorkQueue
+
+T = TypeVar("T")
+
+
+def new_queue(**options: float) -> WorkQueue[str]:
+    return WorkQueue(Random(1), **options)  # noqa: S311 - repeatable on purpose
+
+
+async def taken(queue: WorkQueue[str]) -> str | None:
+    """Return the next key if there is one now."""
+    try:
+        async with asyncio.timeout(0):
+            return await queue.get()
+    except TimeoutError:
+        return None
+
+
+def test_a_key_that_is_added_often_is_worked_on_once() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        for _ in range(5):
+            queue.add("a")
+        assert len(queue) == 1
+        assert await taken(queue) == "a"
+        queue.done("a")
+        assert await taken(queue) is None
+
+    run(story())
+
+
+def test_a_key_is_never_with_two_workers_and_comes_once_more_if_it_was_added_meanwhile() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        queue.add("a")
+        assert await taken(queue) == "a"
+        queue.add("a")
+        queue.add("a")
+        assert await taken(queue) is None
+        queue.done("a")
+        assert await taken(queue) == "a"
+        queue.done("a")
+        assert await taken(queue) is None
+
+    run(story())
+
+
+def test_a_routine_look_at_everything_does_not_delay_new_work() -> None:
+    async def story() -> list[str | None]:
+        queue = new_queue()
+        for number in range(1000):
+            queue.add(f"routine-{number}", 100)
+        queue.add("routine-500")
+        queue.add("new")
+        queue.add("new", 100)
+        return [await taken(queue) for _ in range(3)]
+
+    assert run(story()) == ["routine-500", "new", "routine-0"]
+
+
+def test_a_delayed_key_comes_at_its_time_and_the_earlier_wish_wins() -> None:
+    async def story() -> list[tuple[str, float]]:
+        queue, loop = new_queue(), asyncio.get_running_loop()
+        queue.add("a", after=10)
+        queue.add("b", after=3)
+        queue.add("a", after=5)
+        queue.add("a", after=20)
+        came = []
+        for _ in range(2):
+            key = await queue.get()
+            came.append((key, loop.time()))
+            queue.done(key)
+        await asyncio.sleep(60)
+        assert await taken(queue) is None
+        return came
+
+    assert run(story()) == [("b", 3.0), ("a", 5.0)]
+
+
+def test_a_key_that_is_worked_on_before_its_time_does_not_come_again() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        queue.add("a", after=10)
+        queue.add("a")
+        assert await taken(queue) == "a"
+        queue.done("a")
+        await asyncio.sleep(60)
+        assert await taken(queue) is None
+
+    run(story())
+
+
+def test_a_time_that_comes_during_the_work_counts() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        queue.add("a")
+        assert await taken(queue) == "a"
+        queue.add("a", after=5)
+        await asyncio.sleep(10)
+        assert await taken(queue) is None
+        queue.done("a")
+        assert await taken(queue) == "a"
+
+    run(story())
+
+
+def test_retries_slow_down_up_to_a_limit_until_the_key_is_forgotten() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        delays = [queue.retry("a") for _ in range(40)]
+        for number, delay in enumerate(delays):
+            longest = min(FIRST_RETRY_SECONDS * 2**number, LAST_RETRY_SECONDS)
+            assert longest / 2 <= delay <= longest
+        assert len({round(delay, 6) for delay in delays}) == 40
+        assert queue.failures("a") == 40
+        queue.forget("a")
+        assert queue.retry("a") <= FIRST_RETRY_SECONDS
+        assert queue.retry("b", at_least=7) == 7
+        assert [queue.retry("c", at_most=1) <= 1 for _ in range(20)] == [True] * 20
+
+    run(story())
+
+
+def test_failing_does_not_make_routine_work_urgent() -> None:
+    async def story() -> list[str | None]:
+        queue = new_queue()
+        queue.add("routine", 100)
+        assert await taken(queue) == "routine"
+        queue.retry("routine")
+        queue.done("routine")
+        await asyncio.sleep(1)
+        queue.add("new")
+        return [await taken(queue), await taken(queue)]
+
+    assert run(story()) == ["new", "routine"]
+
+
+def test_a_worker_that_is_cancelled_does_not_take_a_key_with_it() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        first = asyncio.create_task(queue.get())
+        second = asyncio.create_task(queue.get())
+        await asyncio.sleep(1)
+        queue.add("a")  # wakes one of them, which is cancelled before it can run
+        first.cancel()
+        await asyncio.sleep(1)
+        assert second.done()
+        assert await second == "a"
+
+    for seed in range(10):
+        run(story(), seed)
+
+
+def test_closing_ends_all_who_wait_and_refuses_more() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
+        queue.add("later", after=5)
+        await asyncio.sleep(1)
+        queue.close()
+        for task in waiting:
+            with pytest.raises(Closed):
+                await task
+        queue.add("a")
+        with pytest.raises(Closed):
+            await queue.get()
+
+    run(story())
+
+
+def test_waiting_is_measured() -> None:
+    async def story() -> None:
+        metrics, queue = Metrics(), new_queue()
+        metrics.show_queue("q", queue.stats)
+
+        def sample(name: str) -> float | None:
+            return metrics.registry.get_sample_value(name, {"name": "q"})
+
+        queue.add("a")
+        await asyncio.sleep(4)
+        queue.add("b")
+        await asyncio.sleep(3)
+        assert sample("workqueue_depth") == 2
+        assert sample("workqueue_oldest_waiting_seconds") == 7
+        assert await taken(queue) == "a"
+        assert sample("workqueue_queue_duration_seconds_sum") == 7
+        assert sample("workqueue_oldest_waiting_seconds") == 3
+        await asyncio.sleep(2)
+        queue.retry("a")
+        queue.done("a")
+        assert sample("workqueue_work_duration_seconds_sum") == 2
+        assert sample("workqueue_adds_total") == 3
+        assert sample("workqueue_retries_total") == 1
+
+    run(story())
+
+
+def test_timers_that_were_overtaken_are_not_kept() -> None:
+    async def story() -> int:
+        queue = new_queue()
+        for _ in range(20_000):
+            queue.add("a", after=3600)
+            queue.add("a")
+            queue.done(await queue.get())
+        return len(queue._later_heap)
+
+    assert run(story()) < 2_000
+
+
+def test_places_in_line_that_were_overtaken_are_not_kept() -> None:
+    async def story() -> int:
+        queue = new_queue()
+        for _ in range(20_000):
+            queue.add("a", 100)
+            queue.add("a", 0)
+            queue.done(await queue.get())
+        return sum(len(lane) for lane in queue._lanes.values())
+
+    assert run(story()) < 2_000
+
+
+def test_a_hundred_thousand_keys_are_drained_and_each_came_once(record_property: Any) -> None:
+    async def story() -> Counter[str]:
+        queue, came = new_queue(), Counter[str]()
+        for number in range(100_000):
+            queue.add(f"key-{number}", number % 3)
+        while len(queue):
+            key = await queue.get()
+            came[key] += 1
+            queue.done(key)
+        return came
+
+    began = time.process_time()
+    came = asyncio.run(story())
+    record_property("cpu_seconds", time.process_time() - began)
+    assert len(came) == 100_000
+    assert set(came.values()) == {1}
+
+
+KEYS = st.sampled_from("abcd")
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """The queue against a model that is too simple to be wrong, and too slow to be used."""
+
+    @initialize()
+    def start(self) -> None:
+        self.loop = VirtualLoop(0)
+        self.queue = new_queue()
+        self.order = 0
+        self.ready: dict[str, tuple[int, int]] = {}
+        self.later: dict[str, tuple[float, int, int]] = {}
+        self.working: dict[str, int] = {}
+        self.again: dict[str, int] = {}
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+    def do(self, step: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(step)
+
+    def now_ready(self, key: str, priority: int) -> None:
+        if key in self.working:
+            self.again[key] = min(priority, self.again.get(key, priority))
+        elif key not in self.ready or priority < self.ready[key][0]:
+            self.order += 1
+            self.ready[key] = (priority, self.order)
+
+    def now_later(self, key: str, priority: int, when: float) -> None:
+        self.order += 1
+        before = self.later.get(key, (when + 1, 0, priority))
+        best = min(priority, before[2])
+        self.later[key] = (before[0], before[1], best) if before[0] <= when else (when, self.order, best)
+
+    @rule(key=KEYS, priority=st.integers(0, 2))
+    def add(self, key: str, priority: int) -> None:
+        async def step() -> None:
+            self.queue.add(key, priority)
+
+        self.do(step())
+        self.now_ready(key, priority)
+
+    @rule(key=KEYS, priority=st.integers(0, 2), after=st.sampled_from([1.0, 2.0, 5.0]))
+    def add_later(self, key: str, priority: int, after: float) -> None:
+        async def step() -> None:
+            self.queue.add(key, priority, after)
+
+        self.do(step())
+        self.now_later(key, priority, self.loop.time() + after)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.working)))
+
+        async def step() -> float:
+            return self.queue.retry(key)
+
+        delay = self.do(step())
+        self.now_later(key, self.working[key], self.loop.time() + delay)
+
+    @rule()
+    def take(self) -> None:
+        key = self.do(taken(self.queue))
+        if not self.ready:
+            assert key is None
+            return
+        assert key is not None
+        assert self.ready[key] == min(self.ready.values())
+        self.working[key] = self.ready.pop(key)[0]
+        self.later.pop(key, None)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.working)))
+
+        async def step() -> None:
+            self.queue.done(key)
+
+        self.do(step())
+        del self.working[key]
+        if key in self.again:
+            self.now_ready(key, self.again.pop(key))
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 3.0]))
+    def wait(self, seconds: float) -> None:
+        self.do(asyncio.sleep(seconds))
+        for key, (when, _, priority) in sorted(self.later.items(), key=lambda item: item[1]):
+            if when <= self.loop.time():
+                del self.later[key]
+                self.now_ready(key, priority)
+
+    @invariant()
+    def agrees(self) -> None:
+        waiting = {key: priority for key, (priority, _, _) in self.queue._ready.items()}
+        assert waiting == {key: priority for key, (priority, _) in self.ready.items()}
+        assert self.queue.later == len(self.later)
+        assert self.queue.idle == (not self.ready and not self.working)
+
+
+QueueMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestQueueModel = QueueMachine.TestCase
