@@ -324,7 +324,7 @@ def test_a_seed_fails_in_the_same_way_each_time() -> None:
 def test_same_seed_same_outcome_whatever_strings_hash_to() -> None:
     code = (
         "from tests.fleet.test_simulation import Replicas, scenario_of, simulate\n"
-        "print([simulate(scenario_of(Replicas), seed) for seed in range(12)])"
+        "print([simulate(scenario_of(Replicas), seed) for seed in range(6)])"
     )
     printed = {
         subprocess.run(
@@ -336,9 +336,9 @@ def test_same_seed_same_outcome_whatever_strings_hash_to() -> None:
             check=True,
             timeout=120,
         ).stdout
-        for hash_seed in ("1", "2", "3")
+        for hash_seed in ("1", "2")
     }
-    assert printed == {f"{[simulate(scenario_of(Replicas), seed) for seed in range(12)]}\n"}
+    assert printed == {f"{[simulate(scenario_of(Replicas), seed) for seed in range(6)]}\n"}
 
 
 def test_an_invariant_is_checked_at_every_change_of_every_cluster() -> None:

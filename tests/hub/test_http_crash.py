@@ -75,7 +75,7 @@ def write(api: Api, witness: Witness, rng: random.Random, number: int) -> None:
             name = f"w{number}-{rng.randrange(KEYS)}"
             there = witness.last.get(name, (0, True))[1] is False
             if not there or name in witness.deleting:
-                answer = api("POST", MAPS, config_map(name, **payload(rng)))
+                answer = api("POST", MAPS, {**config_map(name), "data": payload(rng)})
                 if answer.status == 409:  # an earlier create was stored, and the answer lost
                     answer = api("PATCH", f"{MAPS}/{name}", {"data": payload(rng)}, MERGE_PATCH)
             elif rng.random() < 0.25:
@@ -200,7 +200,9 @@ def test_nothing_that_a_client_was_told_is_lost_by_kill_9(durable: Hub) -> None:
             witness.watched = int(api.ok("GET", MAPS)["metadata"]["resourceVersion"])
         inspect(api, witness)
         threads = [threading.Thread(target=follow, args=(api, witness, failures))]
-        threads += [threading.Thread(target=write, args=(api, witness, random.Random(rng.getrandbits(32)), i)) for i in range(WRITERS)]  # noqa: S311  # fmt: skip
+        for number in range(WRITERS):
+            own = random.Random(rng.getrandbits(32))  # noqa: S311 - as above
+            threads.append(threading.Thread(target=write, args=(api, witness, own, number)))
         for thread in threads:
             thread.start()
         time.sleep(rng.random() * 0.5)

@@ -87,7 +87,7 @@ def test_one_of_many_leads_and_keeps_the_lease() -> None:
         for task in tasks:
             await stop(task)
 
-    on_seeds(10, main)
+    on_seeds(4, main)
 
 
 def test_whoever_stops_releases_the_lease_and_the_next_one_begins_at_once() -> None:

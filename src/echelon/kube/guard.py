@@ -52,7 +52,7 @@ class Guard:
         self._timeouts = metrics.guard_timeouts.labels(controller)
         self._informers: list[Informer[Any]] = []
         self._expected: dict[Key, dict[_Place, _Expected]] = {}
-        self._writers: dict[_Place, set[Key]] = {}
+        self._writers: dict[_Place, dict[Key, None]] = {}  # ordered sets: keys wake in the same order in every replay
         self._held: set[Key] = set()
 
     def follow(self, informer: Informer[Any]) -> None:
@@ -69,7 +69,7 @@ class Guard:
             place = _Place(informer, Key(written.name, written.namespace))
             if not _shown(place, written):
                 self._expected.setdefault(key, {})[place] = _Expected(written, deadline)
-                self._writers.setdefault(place, set()).add(key)
+                self._writers.setdefault(place, {})[key] = None
 
     def hold(self, key: Key) -> float:
         """Return for how many seconds a key has to wait at most; 0 when it may be planned now.
@@ -116,7 +116,7 @@ class Guard:
             if not expected:
                 del self._expected[key]
         if writers is not None:
-            writers.discard(key)
+            writers.pop(key, None)
             if not writers:
                 del self._writers[place]
 

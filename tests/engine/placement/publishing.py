@@ -22,7 +22,10 @@ Slices = Mapping[str, Slice]
 
 @dataclass(frozen=True)
 class World:
-    """What is selected and asked for, and the decision objects as they are stored."""
+    """What is selected and asked for, and the decision objects as they are stored.
+
+    `overtaken` says that an update was not carried out to its end before the next change came.
+    """
 
     members: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
@@ -30,6 +33,7 @@ class World:
     strategy: Strategy = "RollingUpdate"
     limit: int = LIMIT
     from_scratch: bool = False
+    overtaken: bool = False
     slices: Slices = field(default_factory=dict)
 
     @property
@@ -82,7 +86,7 @@ def carried_out(update: Update) -> World:
     for final in prefixes(update.world.slices, update.publication.writes):
         check_state(update, final)
     check_end(update, final)
-    settled = replace(update.world, slices=final, from_scratch=False)
+    settled = replace(update.world, slices=final, from_scratch=False, overtaken=False)
     again = plan(settled)
     assert again.publication == Publication(), "not silent at rest"
     return settled
@@ -125,9 +129,10 @@ def check_end(update: Update, final: Slices) -> None:
 def check_state(update: Update, state: Slices) -> None:
     check_never_absent(update, state)
     check_no_blend(state)
-    check_not_early(update, state)
+    if update.world.strategy == "RollingUpdate" or not update.world.overtaken:
+        check_not_early(update, state)
     check_labels_fit(update, state)
-    if not update.world.from_scratch:
+    if not (update.world.from_scratch or update.world.overtaken):
         check_dense(update, state)
     wanted = set(update.world.members)
     for name, one in state.items():
@@ -146,7 +151,9 @@ def check_no_blend(state: Slices) -> None:
     seen: dict[tuple[str, int], tuple[str, int]] = {}
     for one in state.values():
         if one.clusters:
-            assert seen.setdefault((one.group_name, one.group_index), one.group) == one.group, "two groups look like one"
+            assert seen.setdefault((one.group_name, one.group_index), one.group) == one.group, (
+                "two groups look like one"
+            )
 
 
 def check_not_early(update: Update, state: Slices) -> None:

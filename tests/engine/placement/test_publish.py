@@ -219,7 +219,7 @@ def test_every_update_keeps_its_promises_wherever_it_stops(
             world = settled
         else:
             states = list(prefixes(world.slices, update.publication.writes))
-            world = replace(world, slices=states[min(step.dies_after, len(states) - 1)])
+            world = replace(world, slices=states[min(step.dies_after, len(states) - 1)], overtaken=True)
 
 
 @settings(max_examples=100, deadline=None)

@@ -38,7 +38,9 @@ def test_pages_of_a_table(api: Api, maps: str) -> None:
     assert [row["cells"][0] for row in rest["rows"]] == ["b"]
 
 
-@pytest.mark.parametrize(("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata"), ("None", None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata"), ("None", None)]
+)
 def test_what_a_row_carries(api: Api, maps: str, include: str, kind: str | None) -> None:
     api.ok("POST", maps, config_map("a"))
     (row,) = taking(api, TABLE).ok("GET", f"{maps}/a", includeObject=include)["rows"]

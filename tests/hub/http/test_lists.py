@@ -91,7 +91,8 @@ def test_field_selectors(api: Api, ten: str) -> None:
     assert names(api.ok("GET", ten, fieldSelector="metadata.name=m3")) == ["m3"]
     assert len(names(api.ok("GET", ten, fieldSelector="metadata.name!=m3"))) == 9
     namespace = ten.split("/")[4]
-    assert names(api.ok("GET", "/api/v1/configmaps", fieldSelector=f"metadata.namespace={namespace},metadata.name=m1")) == ["m1"]  # fmt: skip
+    both = f"metadata.namespace={namespace},metadata.name=m1"
+    assert names(api.ok("GET", "/api/v1/configmaps", fieldSelector=both)) == ["m1"]
     pods = ten.replace("configmaps", "pods")
     template = deployment("d")["spec"]["template"]["spec"]
     for name, node in (("p", "n1"), ("q", "n2")):
@@ -113,7 +114,9 @@ def test_a_list_at_an_exact_version_is_that_of_the_past(api: Api, ten: str) -> N
     assert names(api.ok("GET", ten, resourceVersion=moment, limit=5)) == names(before)[:5]
 
 
-@pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}, {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "query", [{}, {"resourceVersion": "0"}, {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan"}]
+)
 def test_a_list_at_any_version_is_the_newest_here(api: Api, ten: str, query: dict[str, str]) -> None:
     api.ok("DELETE", f"{ten}/m4")
     assert len(api.ok("GET", ten, **query)["items"]) == 9

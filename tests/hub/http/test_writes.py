@@ -47,7 +47,8 @@ def test_what_the_server_fills_in(api: Api, maps: str) -> None:
 
 
 def test_a_name_is_made_from_a_prefix(api: Api, maps: str) -> None:
-    made = {api.ok("POST", maps, {**config_map(""), "metadata": {"generateName": "job-"}})["metadata"]["name"] for _ in range(20)}  # fmt: skip
+    unnamed = {**config_map(""), "metadata": {"generateName": "job-"}}
+    made = {api.ok("POST", maps, unnamed)["metadata"]["name"] for _ in range(20)}
     assert len(made) == 20
     assert all(re.fullmatch(r"job-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in made)
     long = api.ok("POST", maps, {**config_map(""), "metadata": {"generateName": "x" * 80}})["metadata"]["name"]
@@ -101,7 +102,8 @@ def test_a_dry_run_answers_and_changes_nothing(api: Api, maps: str) -> None:
         "y"
     ]
     assert api.ok("DELETE", f"{maps}/a", dryRun="All")["status"] == "Success"
-    assert api.ok("DELETE", f"{maps}/a", {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]})["status"] == "Success"  # fmt: skip
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
+    assert api.ok("DELETE", f"{maps}/a", options)["status"] == "Success"
     assert api.ok("GET", f"{maps}/a") == kept
 
 

@@ -23,14 +23,16 @@ Topic = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class _Interest:
-    recipe: Recipe
+    recipe: Recipe | None  # none of a placement that is misconfigured: it looks only at whether there are clusters
     eligibility: Eligibility
     topics: frozenset[Topic]
     anywhere: bool  # sets do not limit what may be chosen
 
     def admits(self, cluster: Cluster) -> bool:
         """Tell whether the cluster could be chosen, as far as sets, labels and claims go."""
-        return (self.anywhere or self.eligibility.contains(cluster)) and self.recipe.could_want(cluster)
+        if self.recipe is None or not self.recipe.could_want(cluster):
+            return False
+        return self.anywhere or self.eligibility.contains(cluster)
 
 
 @dataclass
@@ -66,17 +68,17 @@ class InterestIndex:
         self._anywhere: set[Key] = set()
         self._sets: dict[str, tuple[ClusterSet, int]] = {}  # of sets with a selector: how many placements use them
 
-    def register(self, recipe: Recipe, eligibility: Eligibility) -> None:
-        """Take what a placement looks at, instead of what it looked at before."""
-        self.remove(recipe.key)
+    def register(self, key: Key, recipe: Recipe | None, eligibility: Eligibility) -> None:
+        """Take what a placement looks at, instead of what it looked at before; it has no recipe if misconfigured."""
+        self.remove(key)
         anywhere = eligibility.everything or bool(eligibility.malformed)
-        interest = _Interest(recipe, eligibility, frozenset(_topics(recipe)), anywhere)
-        self._interests[recipe.key] = interest
-        self._followers.add(recipe.key, interest.topics)
+        interest = _Interest(recipe, eligibility, frozenset(_topics(recipe) if recipe else ()), anywhere)
+        self._interests[key] = interest
+        self._followers.add(key, interest.topics)
         if anywhere:
-            self._anywhere.add(recipe.key)
+            self._anywhere.add(key)
         for each in eligibility.sets:
-            self._in_set.setdefault(each.name, set()).add(recipe.key)
+            self._in_set.setdefault(each.name, set()).add(key)
             if each.selector is not None:
                 self._sets[each.name] = (each, self._sets.get(each.name, (each, 0))[1] + 1)
 

@@ -101,6 +101,9 @@ def publish(existing: Sequence[Slice], desired: Sequence[Slice], strategy: Strat
     """The writes that turn the existing slices into the desired ones."""
     here = {one.name: one for one in existing}
     there = {one.name: one for one in desired}
+    for one in desired:
+        if _clusters(here, one.name) and here[one.name].group != one.group:
+            raise SliceInUse(one.name)
     wanted = {cluster for one in desired for cluster in one.clusters}
     changed = [one.name for one in desired if one.clusters != _clusters(here, one.name)]
     surged, order = _order(changed, _dependencies(changed, here, there), surge=strategy == "RollingUpdate")
@@ -168,7 +171,7 @@ def _label_writes(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> tupl
     rising.sort(key=lambda one: here[one.name].group_index, reverse=True)
     # What holds clusters may not go down before those that go elsewhere have left.
     late = any(here[one.name].clusters for one in falling)
-    fresh = [*(one for name, one in there.items() if name not in here), *_rededicated(here, there)]
+    fresh = [one for name, one in there.items() if name not in here or here[name].group != one.group]
     now = {one.group: one.group_index for one in here.values()}
     beyond = _beyond(*here.values(), *there.values(), *moves)
     seats: dict[tuple[str, int], int] = {}
@@ -203,15 +206,6 @@ def _moves(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]
     staying = [one for one in here.values() if one.name not in there or there[one.name].group == one.group]
     moved = [replace(_blank(one), group_index=place[one.group]) for one in staying]
     return [one for one in moved if one.group_index != here[one.name].group_index]
-
-
-def _rededicated(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
-    """Slices that will serve another group than before, which only empty ones may."""
-    others = [_blank(one) for name, one in there.items() if name in here and here[name].group != one.group]
-    for one in others:
-        if here[one.name].clusters:
-            raise SliceInUse(one.name)
-    return others
 
 
 def _beyond(*slices: Slice) -> int:

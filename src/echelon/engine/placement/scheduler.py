@@ -130,7 +130,4 @@ class Scheduler:
         return concerned
 
     def _register(self, standing: Standing) -> None:
-        if standing.recipe is not None:
-            self._interests.register(standing.recipe, standing.eligibility)
-        else:
-            self._interests.remove(standing.key)
+        self._interests.register(standing.key, standing.recipe, standing.eligibility)
