@@ -52,8 +52,8 @@ def main(
                     figures, spent = uvloop.run(_hub(process, clusters, progress))
             else:
                 figures, spent = uvloop.run(_other(from_kubeconfig(kubeconfig, pids), clusters, progress))
-    except (NoServer, Refused) as error:
-        raise click.ClickException(str(error)) from error
+    except* (NoServer, Refused) as failures:
+        raise click.ClickException(_first(failures)) from failures
     finally:
         progress.end()
     if output == "json":
@@ -62,6 +62,11 @@ def main(
     tables = [report.as_table(clusters, figures, spent, compare=kubeconfig is None)] if figures else []
     tables += [report.pipeline_table(stages)] if stages else []
     click.echo("\n\n".join(tables))
+
+
+def _first(failure: BaseException) -> str:
+    """Return the text of the first mistake: where many requests run at once, many fail at once."""
+    return _first(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else str(failure)
 
 
 async def _hub(process: HubProcess, clusters: int, progress: Progress) -> tuple[Figures, dict[str, Spent]]:

@@ -66,19 +66,28 @@ class Client:
             raise Refused(f"GET {path}: {response.status}")
         return Timing(first, time.perf_counter() - start, size)
 
-    async def follow(self, path: str, events: int, begun: asyncio.Event, counted: Callable[[int], None]) -> None:
-        """Watch until so many events have come; each is one line."""
-        async with self._session.get(self._url + path) as response:
-            if response.status >= 300:
-                raise Refused(f"GET {path}: {response.status}")
-            begun.set()
-            async for chunk in response.content.iter_any():
-                seen = chunk.count(b"\n")
-                counted(seen)
-                events -= seen
-                if events <= 0:
-                    return
-        raise Refused(f"GET {path}: the watch ended with {events} events to come")
+    async def follow(
+        self, path: str, revision: str, events: int, begun: asyncio.Event, counted: Callable[[int], None]
+    ) -> None:
+        """Watch until so many events have come; each is one line. Servers drop watches that lag: these go on."""
+        while events > 0:
+            line = rest = b""
+            async with self._session.get(f"{self._url}{path}?watch=1&resourceVersion={revision}") as response:
+                if response.status >= 300:
+                    raise Refused(f"GET {path}: {response.status}")
+                begun.set()
+                async for chunk in response.content.iter_any():
+                    seen = chunk.count(b"\n")
+                    if seen:
+                        *_, line, rest = (rest + chunk).rsplit(b"\n", 2)
+                        counted(seen)
+                        events -= seen
+                    else:
+                        rest += chunk
+                    if events <= 0:
+                        return
+            if line:
+                revision = msgspec.json.decode(line)["object"]["metadata"]["resourceVersion"]
 
 
 @asynccontextmanager

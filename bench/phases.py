@@ -118,13 +118,13 @@ class Bench:
     async def fan_out(self, clusters: int) -> float:
         """Let many watch while clusters change; return the seconds until all have seen everything."""
         page = msgspec.json.decode(await self.client.send("GET", f"{fleet.COLLECTION}?limit=1"))
-        path = f"{fleet.COLLECTION}?watch=1&resourceVersion={page['metadata']['resourceVersion']}"
+        now = page["metadata"]["resourceVersion"]
         begun = [asyncio.Event() for _ in range(WATCHERS)]
         numbers = range(WATCHED_UPDATES)
         jobs = (self._job(self._report, number % clusters, clusters + number) for number in numbers)
         async with asyncio.TaskGroup() as group:
             watches = [
-                group.create_task(self.client.follow(path, WATCHED_UPDATES, event, self.progress.step))
+                group.create_task(self.client.follow(fleet.COLLECTION, now, WATCHED_UPDATES, event, self.progress.step))
                 for event in begun
             ]
             await asyncio.gather(*(event.wait() for event in begun))

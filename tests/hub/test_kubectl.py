@@ -112,7 +112,7 @@ def test_selectors_and_all_namespaces(k: Kubectl) -> None:
     assert k("get", "cm", "--field-selector", "metadata.name=others", "-o", "name").split() == ["configmap/others"]
     assert k.namespace in k("get", "cm", "-A", "--field-selector", "metadata.name=others")
     assert "unable to parse requirement" in k("get", "cm", "-l", "tier in b", code=1)
-    assert "field label not supported" in k("get", "cm", "--field-selector", "data.color=blue", code=1)
+    assert "is not a known field selector" in k("get", "cm", "--field-selector", "data.color=blue", code=1)
 
 
 def test_get_in_chunks_returns_everything(k: Kubectl) -> None:
