@@ -12,7 +12,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
-.PHONY: help demo test check bench crds format lock clean kubectl
+.PHONY: help demo test check bench crds format lock clean kubernetes kubectl
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help: ## Show this list
 demo: $(READY) ## Start a hub, register a few clusters, show them, stop
 	@$(BIN)/echelon demo $(ARGS)
 
-test: $(READY) kubectl ## Run the tests; ARGS="tests/hub -k watch" narrows them down
+test: $(READY) kubernetes kubectl ## Run the tests; ARGS="tests/hub -k watch" narrows them down
 	@echo "==> tests"
 	@export KUBECTL="$(KUBECTL)"; [ -n "$$KUBECTL" ] || KUBECTL="$$(cat .venv/.kubectl)"; \
 	$(BIN)/python -m pytest -q -n auto $(ARGS)
@@ -58,6 +58,15 @@ $(READY): requirements.txt pyproject.toml
 	@$(PIP) install --no-compile --require-hashes -r requirements.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Tests compare with real Kubernetes, built from source where there is Go and nobody named prebuilt programs.
+kubernetes: $(READY)
+	@if [ -n "$${KUBEBUILDER_ASSETS:-}" ]; then echo "==> Kubernetes: the programs in $$KUBEBUILDER_ASSETS"; \
+	elif command -v go >/dev/null || [ -n "$${ECHELON_KUBERNETES_DIR:-}" ]; then \
+	  $(BIN)/python tools/kubernetes/build.py --check >/dev/null 2>&1 || { \
+	    echo "==> building Kubernetes for the tests (a quarter of an hour, once)"; \
+	    $(BIN)/python tools/kubernetes/build.py >/dev/null; }; \
+	else echo "==> no Go and no KUBEBUILDER_ASSETS: tests against real Kubernetes are skipped"; fi
 
 # Tests talk to the hub with a real kubectl. Where there is none, one is built from source; that needs Go.
 kubectl: $(READY)

@@ -1,7 +1,7 @@
 """Each figure with what it stands next to: the same of kube-apiserver, and what we aim at.
 
-kube-apiserver 1.36.3 with etcd was measured by this program on the same machine with two cores, unless the aim says
-otherwise: its figures for list, creates and memory are those that the project set out with.
+The figures of kube-apiserver with etcd are those that the project set out with: 10,000 ManagedClusters, 13 MB, on
+another machine of the same class with two cores. This program did not measure them; with `--kubeconfig` it can.
 """
 
 from collections.abc import Mapping

@@ -62,7 +62,7 @@ def clone_set(name: str) -> Document:
     return workload("CloneSet", CLONE_SET.api_version, name)
 
 
-async def refusal(asked: Awaitable[object]) -> ApiError:
+async def refusal(asked: Awaitable[Any]) -> ApiError:
     """Return the error with which a request is refused."""
     try:
         answer = await asked
@@ -92,7 +92,7 @@ def version(obj: Document) -> str:
 async def until(watch: AsyncIterator[Event[T]], enough: Callable[[list[Event[T]]], bool]) -> list[Event[T]]:
     """Follow a watch until its events are enough, bookmarks that end nothing left out."""
     seen: list[Event[T]] = []
-    async with asyncio.timeout(STEP_SECONDS), aclosing(cast(Any, watch)) as following:
+    async with asyncio.timeout(STEP_SECONDS), aclosing(cast("Any", watch)) as following:
         while not enough(seen):
             event = await anext(following)
             if event.object is not None or event.synced:

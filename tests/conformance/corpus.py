@@ -22,7 +22,14 @@ Step = str | int
 
 SAMPLES = Path(__file__).parents[1] / "api" / "samples"
 PER_KIND = 24
-_OTHER_TYPE: dict[str, Any] = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}}
+_OTHER_TYPE: dict[str, Any] = {
+    "string": 7,
+    "integer": "seven",
+    "number": "seven",
+    "boolean": "yes",
+    "array": {"a": 1},
+    "object": "text",
+}
 
 
 @dataclass(frozen=True)
@@ -112,31 +119,34 @@ def _wrong_values(value: Any, schema: Document) -> Iterator[tuple[str, Any]]:
     said = schema.get("type", "")
     if schema.get("x-kubernetes-int-or-string"):
         yield "wrong type", [1]
-    elif said in _OTHER_TYPE:
+    elif said:
         yield "wrong type", _OTHER_TYPE[said]
-    elif said == "object":
-        yield "wrong type", "text"
-    if said:
         yield "null", None
     if "enum" in schema:
         yield "out of enum", "Nonesuch"
+    if said == "string":
+        yield from _wrong_texts(schema)
+    elif said == "integer":
+        yield "negative", -1
+        yield "not whole", 1.5
+        if "maximum" in schema:
+            yield "too large", schema["maximum"] + 1
+    elif said == "array":
+        if "maxItems" in schema and schema["maxItems"] < 200 and value:
+            yield "too many", [copy.deepcopy(value[0]) for _ in range(schema["maxItems"] + 1)]
+        if "minItems" in schema:
+            yield "too few", []
+
+
+def _wrong_texts(schema: Document) -> Iterator[tuple[str, str]]:
     if "maxLength" in schema and schema["maxLength"] < 2000:
         yield "too long", "x" * (schema["maxLength"] + 1)
     if "minLength" in schema:
         yield "too short", ""
     if "pattern" in schema:
         yield "pattern", "!?"
-    if "format" in schema and said == "string":
+    if "format" in schema:
         yield "format", "no such format"
-    if "maxItems" in schema and schema["maxItems"] < 200 and value:
-        yield "too many", [copy.deepcopy(value[0]) for _ in range(schema["maxItems"] + 1)]
-    if "minItems" in schema:
-        yield "too few", []
-    if said == "integer":
-        yield "negative", -1
-        yield "not whole", 1.5
-    if "maximum" in schema:
-        yield "too large", schema["maximum"] + 1
 
 
 def _at(document: Document, path: tuple[Step, ...]) -> Any:

@@ -63,7 +63,7 @@ async def embedded(directory: Path) -> AsyncIterator[Target]:
         issued = hub.keys.client_certificate(NOBODY, [], datetime.now(UTC))
         nobody = UserEntry(NOBODY, certificate_pem=issued.certificate_pem, key_pem=issued.key_pem)
         paths = [_kubeconfig(directory / user.name, hub, user) for user in (admin, nobody)]
-        async with HttpClient(config.load(paths[0])) as first, HttpClient(config.load(paths[1])) as second:
+        async with _client(paths[0]) as first, _client(paths[1]) as second:
             yield Target("hub", first, second, lambda: _compacted(hub.cluster()))
     finally:
         await hub.stop()
@@ -72,10 +72,14 @@ async def embedded(directory: Path) -> AsyncIterator[Target]:
 @asynccontextmanager
 async def kubernetes(access: Access) -> AsyncIterator[Target]:
     """A real kube-apiserver."""
-    nobody = config.load(access.kubeconfig_for(NOBODY))
-    async with HttpClient(config.load(access.kubeconfig)) as first, HttpClient(nobody) as second:
+    async with _client(access.kubeconfig) as first, _client(access.kubeconfig_for(NOBODY)) as second:
         # Its watch cache has begun after this one.
         yield Target("kubernetes", first, second, lambda: "1")
+
+
+def _client(kubeconfig: Path) -> HttpClient:
+    # Reads are repeated until this is over, where a server asks for it.
+    return HttpClient(config.load(kubeconfig), timeout_seconds=10.0)
 
 
 def _compacted(cluster: LogicalCluster) -> str:

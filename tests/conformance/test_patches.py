@@ -227,11 +227,11 @@ async def test_lists_with_keys_are_shared_by_appliers(client: Client, namespace:
         return deployment("a", *containers)
 
     await client.patch(DEPLOYMENT, "a", applied("one", of("main")), namespace)
-    second = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
-    second["spec"] = {"template": {"spec": {"containers": [{"name": "side", "image": "example/side:1"}]}}}  # type: ignore[assignment]
+    second: Document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    second["spec"] = {"template": {"spec": {"containers": [{"name": "side", "image": "example/side:1"}]}}}
     both = await client.patch(DEPLOYMENT, "a", applied("two", second), namespace)
     assert {each["name"] for each in both["spec"]["template"]["spec"]["containers"]} == {"main", "side"}
-    second["spec"] = {"template": {"spec": {"containers": []}}}  # type: ignore[assignment]
+    second["spec"] = {"template": {"spec": {"containers": []}}}
     left = await client.patch(DEPLOYMENT, "a", applied("two", second), namespace)
     assert {each["name"] for each in left["spec"]["template"]["spec"]["containers"]} == {"main"}
 
@@ -260,7 +260,8 @@ async def test_an_applier_without_a_name_is_refused(client: Client, namespace: s
 
 async def test_managed_fields_cannot_be_applied(client: Client, namespace: str) -> None:
     made = await client.patch(CONFIG_MAP, "a", applied("one", config_map("a", {"x": "1"})), namespace)
-    for fields in ([], made["metadata"]["managedFields"]):
+    sent: tuple[list[Document], ...] = ([], made["metadata"]["managedFields"])
+    for fields in sent:
         error = await refusal(
             client.patch(CONFIG_MAP, "a", applied("one", config_map("a", managedFields=fields)), namespace)
         )

@@ -34,9 +34,9 @@ def files() -> list[Path]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as file:
-        yield from (line for line in file if line.strip())
+    text = path.read_bytes()
+    plain = gzip.decompress(text) if path.suffix == ".gz" else text
+    yield from (line for line in plain.decode().splitlines() if line.strip())
 
 
 def without_nulls(value: Any) -> Any:

@@ -100,29 +100,34 @@ async def test_the_status_of_a_deployment_has_its_own_writers(client: Client, na
     assert (patched["spec"]["replicas"], patched["metadata"]["generation"]) == (2, 1)
 
 
-async def test_scaling_changes_the_replicas_and_answers_with_a_scale(client: Client, namespace: str) -> None:
+async def test_scaling_changes_the_replicas_and_returns_what_was_scaled(client: Client, namespace: str) -> None:
     for kind, body in ((CLONE_SET, clone_set("a")), (DEPLOYMENT, deployment("a"))):
         created = await client.create(kind, body, namespace)
         patch = MergePatch({"spec": {"replicas": 7}})
-        scale = await client.patch(kind, "a", patch, namespace, subresource="scale")
-        assert (scale["apiVersion"], scale["kind"]) == ("autoscaling/v1", "Scale")
-        assert scale["spec"] == {"replicas": 7}
-        assert scale["metadata"]["uid"] == created["metadata"]["uid"]
-        read = await client.get(kind, "a", namespace)
-        assert (read["spec"]["replicas"], read["metadata"]["generation"]) == (7, 2)
-        assert version(scale) == version(read)
+        scaled = await client.patch(kind, "a", patch, namespace, subresource="scale")
+        assert scaled["metadata"]["uid"] == created["metadata"]["uid"]
+        assert (scaled["spec"]["replicas"], scaled["metadata"]["generation"]) == (7, 2)
+        assert scaled["spec"]["template"] == created["spec"]["template"]
+        assert await client.get(kind, "a", namespace) == scaled
 
 
-async def test_a_scale_shows_the_observed_replicas_and_their_selector(client: Client, namespace: str) -> None:
+async def test_a_scale_has_a_shape_of_its_own(client: Client, namespace: str) -> None:
     await client.create(CLONE_SET, clone_set("a"), namespace)
     status = {"status": {"replicas": 3, "labelSelector": "app=a"}}
     await client.patch(CLONE_SET, "a", MergePatch(status), namespace, subresource="status")
-    patch = JSONPatch([{"op": "replace", "path": "/spec/replicas", "value": 4}])
-    scale = await client.patch(CLONE_SET, "a", patch, namespace, subresource="scale")
-    assert scale["status"] == {"replicas": 3, "selector": "app=a"}
     await client.create(DEPLOYMENT, deployment("a"), namespace)
-    scale = await client.patch(DEPLOYMENT, "a", MergePatch({"spec": {"replicas": 1}}), namespace, subresource="scale")
-    assert scale["status"] == {"replicas": 0, "selector": "app=a"}
+    for kind, observed in ((CLONE_SET, 3), (DEPLOYMENT, 0)):
+        patch = JSONPatch(
+            [
+                {"op": "test", "path": "/apiVersion", "value": "autoscaling/v1"},
+                {"op": "test", "path": "/kind", "value": "Scale"},
+                {"op": "test", "path": "/spec", "value": {"replicas": 2}},
+                {"op": "test", "path": "/status", "value": {"replicas": observed, "selector": "app=a"}},
+                {"op": "replace", "path": "/spec/replicas", "value": 4},
+            ]
+        )
+        scaled = await client.patch(kind, "a", patch, namespace, subresource="scale")
+        assert scaled["spec"]["replicas"] == 4
 
 
 async def test_nobody_scales_below_zero(client: Client, namespace: str) -> None:

@@ -210,8 +210,8 @@ async def test_a_deletion_spares_an_object_that_is_not_the_one_that_was_meant(cl
     meant = DeleteOptions(preconditions=Preconditions(resource_version="1"))
     error = await refusal(client.delete(CONFIG_MAP, "a", namespace, options=meant))
     why = (
-        f"the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version(created)}). "
-        "The object might have been modified"
+        "the ResourceVersion in the precondition (1) does not match the ResourceVersion "
+        f"in record ({version(created)}). The object might have been modified"
     )
     assert summary(error) == (409, "Conflict", f'Operation cannot be fulfilled on ConfigMap "a": {why}')
     meant = DeleteOptions(preconditions=Preconditions(uid, version(created)))

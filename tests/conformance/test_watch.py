@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from echelon.api import placement
-from echelon.kube.client import Client, EventType, MergePatch
+from echelon.kube.client import Client, Event, EventType, MergePatch
 from echelon.kube.errors import Gone
 from tests.conformance.asking import (
     CONFIG_MAP,
     PLACEMENT,
+    Document,
     config_map,
     placement_of,
     refusal,
@@ -70,8 +71,8 @@ async def test_initial_events_end_with_a_bookmark(client: Client, namespace: str
     await story(client, namespace)
     await client.create(PLACEMENT, placement_of("c"), namespace)
 
-    def is_synced(seen: list[object]) -> bool:
-        return bool(seen) and getattr(seen[-1], "synced", False)
+    def is_synced(seen: list[Event[Document]]) -> bool:
+        return bool(seen) and seen[-1].synced
 
     for bookmarks in (True, False):
         watch = client.watch(PLACEMENT, namespace, initial_events=True, bookmarks=bookmarks)

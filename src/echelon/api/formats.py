@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 
 _UUID = "^[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{third}-?{fourth}-?[0-9a-f]{{12}}$"
 _ANY, _VARIANT = "[0-9a-f]{4}", "[89ab][0-9a-f]{3}"
@@ -51,6 +52,7 @@ def is_date(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)  # an object repeats its timestamps, and each write looks at all of them
 def is_date_time(text: str) -> bool:
     """Tell whether it is a date and a time as RFC 3339 has them."""
     if len(text) < 4:

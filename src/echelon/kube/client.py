@@ -165,7 +165,10 @@ class Writer(Protocol):
         subresource: str = "",
         options: WriteOptions | None = None,
     ) -> T:
-        """Change the fields that the patch names. A uid or resourceVersion in it is a precondition."""
+        """Change the fields that the patch names. A uid or resourceVersion in it is a precondition.
+
+        A patch of `scale` is one of a Scale, and returns the object that was scaled.
+        """
         ...
 
     async def delete(

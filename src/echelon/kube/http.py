@@ -183,7 +183,10 @@ class HttpClient:
             query |= {"fieldManager": patch.manager, "force": "true" if patch.force else ""}
         body = list(patch.operations) if isinstance(patch, JSONPatch) else patch.body
         request = _Request("PATCH", path, query, body, _PATCH_TYPES[type(patch)])
-        return answers.read_object(kind, await self._exchange(request))
+        answer = await self._exchange(request)
+        if subresource == "scale":  # the answer is a Scale, whatever the kind is
+            return await self.get(kind, name, namespace)
+        return answers.read_object(kind, answer)
 
     async def delete(
         self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None

@@ -94,11 +94,15 @@ def score(cluster_name: str, resource: str, valid_until: float | None = None, **
     status: dict[str, Any] = {"scores": [{"name": name, "value": value} for name, value in values.items()]}
     if valid_until is not None:
         status["validUntil"] = wire_time(valid_until)
-    return msgspec.convert({"metadata": {"name": resource, "namespace": cluster_name}, "status": status}, AddOnPlacementScore)
+    return msgspec.convert(
+        {"metadata": {"name": resource, "namespace": cluster_name}, "status": status}, AddOnPlacementScore
+    )
 
 
 def cluster_set(name: str, selector: dict[str, Any] | None = None, kind: str = "") -> ManagedClusterSet:
-    chosen: dict[str, Any] = {"selectorType": kind or ("LabelSelector" if selector is not None else "ExclusiveClusterSetLabel")}
+    chosen: dict[str, Any] = {
+        "selectorType": kind or ("LabelSelector" if selector is not None else "ExclusiveClusterSetLabel")
+    }
     if selector is not None:
         chosen["labelSelector"] = selector
     return msgspec.convert({"metadata": {"name": name}, "spec": {"clusterSelector": chosen}}, ManagedClusterSet)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from echelon.engine.placement.decisions import DecisionGroups
 from echelon.engine.placement.groups import Group, group_size, regroup
@@ -94,7 +95,7 @@ def carried_out(update: Update) -> World:
 
 def check_with_crashes(update: Update, depth: int = 1) -> World:
     """The same, and the same again from every state in which a crash could leave the decisions."""
-    for state in prefixes(update.world.slices, update.publication.writes):
+    for state in islice(prefixes(update.world.slices, update.publication.writes), 1, None):
         resumed = plan(replace(update.world, slices=state))
         if depth > 1:
             check_with_crashes(resumed, depth - 1)
@@ -191,12 +192,12 @@ def check_causes(world: World, final: Slices) -> None:
     """A cluster may change its group if it matches another name, has no room, or all are grouped from scratch."""
     if world.from_scratch:
         return
-    after = positions(recall(final.values()).groups)
-    for group in recall(world.slices.values()).groups:
+    remembered = recall(world.slices.values()).groups
+    before, after = positions(remembered), positions(recall(final.values()).groups)
+    for group in remembered:
         staying = sorted(cluster for cluster in group.clusters if world.members.get(cluster) == group.name)
         for cluster in staying[: world.size]:
-            was = positions(recall(world.slices.values()).groups)[cluster]
-            assert after[cluster] == was, f"{cluster} changed its group without cause"
+            assert after[cluster] == before[cluster], f"{cluster} changed its group without cause"
 
 
 def positions(groups: Iterable[Group]) -> dict[str, tuple[str, int]]:

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import Names
 
-STEP = st.tuples(st.sampled_from("pqr"), st.sampled_from(["add", "remove", "replace"]), st.frozensets(st.sampled_from("abcd")))
+STEP = st.tuples(
+    st.sampled_from("pqr"), st.sampled_from(["add", "remove", "replace"]), st.frozensets(st.sampled_from("abcd"))
+)
 
 
 @given(st.lists(STEP, max_size=30))

@@ -74,7 +74,7 @@ def test_endless_work_is_no_match() -> None:
 
 @pytest.mark.parametrize("text", ["nope.x", "(", "semver('1.0.0', true) == semver('1.0.0')", "'x'.repeat("])
 def test_what_does_not_compile_is_refused(text: str) -> None:
-    with pytest.raises(CompileError, match="^compilation failed: "):
+    with pytest.raises(CompileError, match=r"^compilation failed: "):
         compile_predicate(text)
 
 

@@ -107,7 +107,9 @@ STATE = st.fixed_dictionaries(
     {
         "labels": st.dictionaries(st.sampled_from("xyz"), st.sampled_from("12"), max_size=3),
         "claims": st.dictionaries(st.sampled_from("xy"), st.sampled_from("12"), max_size=2),
-        "taints": st.lists(st.builds(taint, st.sampled_from("tu"), st.sampled_from(["NoSelect", "NoSelectIfNew"])), max_size=2),
+        "taints": st.lists(
+            st.builds(taint, st.sampled_from("tu"), st.sampled_from(["NoSelect", "NoSelectIfNew"])), max_size=2
+        ),
         "deleting": st.booleans(),
     }
 )

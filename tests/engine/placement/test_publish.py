@@ -261,7 +261,8 @@ def compacts(update: Update) -> bool:
 def test_all_histories_of_four_clusters_and_three_steps() -> None:
     """Every way in which up to four clusters can come, go and be relabelled, one at a time."""
     clusters, states = "abcd", [None, "", *NAMES]
-    for per_group, strategy in itertools.product([1, 2, None], STRATEGIES):
+    kinds: list[tuple[int | None, Strategy]] = [(1, "RollingUpdate"), (2, "RollingUpdate"), (None, "All")]
+    for per_group, strategy in kinds:
         worlds = {frozenset[Slice](): World({}, NAMES, per_group, strategy, limit=2)}
         for _ in range(3):
             reached = {}
@@ -274,7 +275,7 @@ def test_all_histories_of_four_clusters_and_three_steps() -> None:
             worlds = reached
 
 
-@pytest.mark.parametrize("per_group", [1, 2, None])
+@pytest.mark.parametrize("per_group", [1, None])
 def test_all_changes_from_any_selection_of_three_clusters_to_any_other(per_group: int | None) -> None:
     """Several clusters at a time can exchange their groups, which one at a time cannot."""
     selections = [
@@ -287,5 +288,7 @@ def test_all_changes_from_any_selection_of_three_clusters_to_any_other(per_group
         for after in selections:
             update = plan(replace(world, members=after))
             surges += update.publication.surge_end > 0
-            check_with_crashes(update)
+            carried_out(update)
+            if update.publication.surge_end:
+                check_with_crashes(update)
     assert surges

@@ -58,7 +58,9 @@ def test_binary_quantities_have_a_largest_value() -> None:
     assert parse_quantity("100Ei").exact() == 2**63 - 1
 
 
-@pytest.mark.parametrize("text", ["", "x", "1 Gi", "1.2.3", "Ki", ".", "1KI", "1e", "--1", "0x10", "1e99999", "9" * 500, "١"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "1 Gi", "1.2.3", "Ki", ".", "1KI", "1e", "--1", "0x10", "1e99999", "9" * 500, "\u0661"]
+)
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         parse_quantity(text)
@@ -66,5 +68,5 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
 
 @given(st.integers(0, 10**12), st.sampled_from(["", "k", "M", "m", "Ki", "Mi"]))
 def test_the_exact_value_is_number_times_unit(number: int, unit: str) -> None:
-    factor = {"": 1, "k": 1000, "M": 10**6, "m": Fraction(1, 1000), "Ki": 1024, "Mi": 2**20}[unit]
-    assert parse_quantity(f"{number}{unit}").exact() == number * factor
+    factors: dict[str, int | Fraction] = {"": 1, "k": 1000, "M": 10**6, "m": Fraction(1, 1000), "Ki": 1024, "Mi": 2**20}
+    assert parse_quantity(f"{number}{unit}").exact() == number * factors[unit]

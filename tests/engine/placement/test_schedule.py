@@ -36,7 +36,10 @@ def test_a_number_of_clusters_is_an_upper_limit(wanted: int, found: int, missing
 
 
 def test_a_cluster_needs_to_match_one_predicate() -> None:
-    predicates = [selecting({"matchLabels": {"env": "prod"}}), selecting({"matchExpressions": [term("none", "Exists")]})]
+    predicates = [
+        selecting({"matchLabels": {"env": "prod"}}),
+        selecting({"matchExpressions": [term("none", "Exists")]}),
+    ]
     assert scheduled(placement(predicates=predicates), FIVE).selected == ("c1", "c3")
     predicates.append(selecting({"matchLabels": {"env": "dev"}}))
     assert len(scheduled(placement(predicates=predicates), FIVE).selected) == 5
@@ -53,7 +56,9 @@ def test_steady_keeps_what_balance_would_give_away() -> None:
     assert result.scores == {"c0": 100, "c1": 100, "c2": 100, "c3": 200, "c4": 100}
 
 
-CAPACITIES = [cluster(f"c{i}", cpu=cpu, memory=mem) for i, (cpu, mem) in enumerate([("10", "50"), ("7", "90"), ("9", "80")])]
+CAPACITIES = [
+    cluster(f"c{i}", cpu=cpu, memory=mem) for i, (cpu, mem) in enumerate([("10", "50"), ("7", "90"), ("9", "80")])
+]
 CPU_AND_MEMORY = [builtin("ResourceAllocatableCPU"), builtin("ResourceAllocatableMemory")]
 
 
@@ -125,8 +130,16 @@ def test_scores_ask_to_be_looked_at_when_they_expire() -> None:
 @pytest.mark.parametrize(
     ("spec", "plugin", "message"),
     [
-        ({"numberOfClusters": -1}, "Placement", "spec.numberOfClusters: Invalid value: -1: must be greater than or equal"),
-        ({"predicates": [selecting({"matchExpressions": [term("a", "Is")]})]}, "Predicate", '"Is" is not a valid label'),
+        (
+            {"numberOfClusters": -1},
+            "Placement",
+            "spec.numberOfClusters: Invalid value: -1: must be greater than or equal",
+        ),
+        (
+            {"predicates": [selecting({"matchExpressions": [term("a", "Is")]})]},
+            "Predicate",
+            '"Is" is not a valid label',
+        ),
         ({"tolerations": [{"operator": "Equal"}]}, "TaintToleration", "If the key is empty, operator must be Exists."),
         ({"tolerations": [{"key": "k", "operator": "Exists", "value": "v"}]}, "TaintToleration", "the value should be"),
         ({"prioritizerPolicy": {"mode": "Some"}}, "", "incorrect prioritizer policy mode: Some"),
@@ -136,7 +149,11 @@ def test_scores_ask_to_be_looked_at_when_they_expire() -> None:
             "",
             "10 invalid type: string is not a percentage",
         ),
-        ({"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": -1}}}, "", "must be greater than or equal"),
+        (
+            {"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": -1}}},
+            "",
+            "must be greater than or equal",
+        ),
         (
             {
                 "decisionStrategy": {
@@ -173,7 +190,10 @@ def test_what_came_and_went_is_told_against_the_decisions() -> None:
 def test_clusters_know_their_named_group_and_the_first_one_wins() -> None:
     groups = [
         {"groupName": "first", "groupClusterSelector": {"labelSelector": {"matchLabels": {"env": "prod"}}}},
-        {"groupName": "second", "groupClusterSelector": {"labelSelector": {"matchExpressions": [term("env", "Exists")]}}},
+        {
+            "groupName": "second",
+            "groupClusterSelector": {"labelSelector": {"matchExpressions": [term("env", "Exists")]}},
+        },
     ]
     wanted = placement(decisionStrategy={"groupStrategy": {"decisionGroups": groups}})
     fleet = fleet_of(cluster("a", {"env": "prod"}), cluster("b", {"env": "dev"}), cluster("c"))

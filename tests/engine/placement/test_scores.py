@@ -90,7 +90,9 @@ def test_prefer_no_select_avoids_taints_that_are_not_tolerated() -> None:
         cluster("b", taints=[taint("old", "PreferNoSelect")]),
         cluster("c"),
     )
-    wanted = placement(prioritizerPolicy=exactly(builtin("PreferNoSelect")), tolerations=[{"key": "old", "operator": "Exists"}])
+    wanted = placement(
+        prioritizerPolicy=exactly(builtin("PreferNoSelect")), tolerations=[{"key": "old", "operator": "Exists"}]
+    )
     assert scheduled(wanted, fleet).scores == {"a": -100, "b": 0, "c": 0}
 
 

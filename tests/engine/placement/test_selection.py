@@ -56,11 +56,19 @@ def test_selectors(labels: Any, claims: Any, expected: str) -> None:
     [
         ({"matchExpressions": [term("a", "Is", "b")]}, [], '"Is" is not a valid label selector operator'),
         ({}, [term("a", "exists")], '"exists" is not a valid label selector operator'),
-        ({"matchExpressions": [term("a", "In")]}, [], "spec.x.labelSelector.matchExpressions[0].values: Required value"),
+        (
+            {"matchExpressions": [term("a", "In")]},
+            [],
+            "spec.x.labelSelector.matchExpressions[0].values: Required value",
+        ),
         ({"matchExpressions": [term("a", "Exists", "b")]}, [], "matchExpressions[0].values: Forbidden"),
         ({"matchLabels": {"-bad": "b"}}, [], 'spec.x.labelSelector.matchLabels: Invalid value: "-bad"'),
         ({"matchLabels": {"a": "x" * 64}}, [], "must be no more than 63"),
-        ({}, [term("v", "In", "1.30+k3s")], 'spec.x.claimSelector.matchExpressions[0].values[0]: Invalid value: "1.30+k3s"'),
+        (
+            {},
+            [term("v", "In", "1.30+k3s")],
+            'spec.x.claimSelector.matchExpressions[0].values[0]: Invalid value: "1.30+k3s"',
+        ),
     ],
 )
 def test_what_cannot_be_understood_is_refused_by_name(labels: Any, claims: Any, message: str) -> None:

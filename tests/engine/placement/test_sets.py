@@ -1,5 +1,6 @@
 import pytest
 
+from echelon.api.cluster import ManagedClusterSet
 from echelon.api.labels import SelectorError
 from echelon.engine.placement import sets
 from echelon.engine.placement.balance import DecisionCounter
@@ -37,7 +38,7 @@ def test_an_empty_selector_matches_everything_and_a_missing_one_nothing() -> Non
 @pytest.mark.parametrize(
     "wrong", [cluster_set("x", {}, "Other"), cluster_set("x", {"matchExpressions": [term("a", "Is")]})]
 )
-def test_what_cannot_be_understood_is_refused(wrong: sets.ManagedClusterSet) -> None:
+def test_what_cannot_be_understood_is_refused(wrong: ManagedClusterSet) -> None:
     with pytest.raises(SelectorError):
         sets.cluster_set(wrong)
 

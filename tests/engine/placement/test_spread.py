@@ -45,7 +45,12 @@ def test_the_example_of_the_proposal() -> None:
 
 def test_by_default_spreading_outweighs_the_order_of_names() -> None:
     fleet = fleet_of(*zoned("a1", "a2", "a3", "b1", "b2", "b3"))
-    assert scheduled(placement(**spread_over(over("zone"), numberOfClusters=4)), fleet).selected == ("a1", "b1", "a2", "b2")
+    assert scheduled(placement(**spread_over(over("zone"), numberOfClusters=4)), fleet).selected == (
+        "a1",
+        "b1",
+        "a2",
+        "b2",
+    )
 
 
 def test_without_a_policy_there_is_no_spreading() -> None:
@@ -72,7 +77,9 @@ def test_a_cluster_without_a_place_cannot_meet_a_hard_constraint() -> None:
 
 
 def test_two_zones_of_one_name_in_two_regions_are_two_places() -> None:
-    fleet = fleet_of(*(cluster(f"{region}{index}", {"region": region, "zone": "1"}) for region in "ew" for index in "12"))
+    fleet = fleet_of(
+        *(cluster(f"{region}{index}", {"region": region, "zone": "1"}) for region in "ew" for index in "12")
+    )
     result = scheduled(placement(**spread_over(over("region"), hard("zone"), numberOfClusters=4)), fleet)
     assert len(result.selected) == 4
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from echelon.api.placement import PlacementDecision
-from echelon.engine.placement.slices import INDEX_LABEL, Slice, read_slice
+from echelon.engine.placement.slices import INDEX_LABEL, Slice, read_slice, readable_index
 
 
 class UnreadableIndex(ValueError):
@@ -42,7 +42,7 @@ class DecisionGroups:
         decisions = tuple(decisions)
         for decision in decisions:
             index = decision.metadata.labels.get(INDEX_LABEL, "0")
-            if not (index.isascii() and index.isdigit()):
+            if not readable_index(index):
                 raise UnreadableIndex(decision.metadata.name, index)
         return cls.from_slices(map(read_slice, decisions))
 

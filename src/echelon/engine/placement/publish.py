@@ -11,8 +11,8 @@ the only time a slice may be over the limit. A slice that gives nothing away is 
 content. Deletions come last, when everything in them has been received elsewhere or is no longer selected.
 
 *Nothing is rolled out early.* Rollouts go by index, and a cluster that is listed twice counts in the group with the
-higher index. A slice shows its old index or its new one, never a lower one. All labels are settled before any content
-moves, so clusters arrive under the final label.
+higher index. A slice shows its old index or its new one, never a lower one: indexes go up before clusters move, and
+go down after that. (Where All has to break a circle, it keeps neither this promise nor the one above.)
 
 *Groups do not blend.* Two groups of the same name under the same index would look like one, so groups that move up do
 so from the highest index down, and those that move down from the lowest index up; groups of which nothing will remain
@@ -36,6 +36,7 @@ Any prefix of the writes is a state that this function, called again, continues 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Literal, TypeAlias
 
 from echelon.engine.placement.slices import LIMIT, Slice
@@ -167,42 +168,42 @@ def _label_writes(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> tupl
     """Creations and label changes, in an order in which no two groups meet: before the contents move, and after."""
     moves = _moves(here, there)
     rising = [one for one in moves if one.group_index > here[one.name].group_index]
-    falling = [one for one in moves if one.group_index < here[one.name].group_index]
     rising.sort(key=lambda one: here[one.name].group_index, reverse=True)
+    falling = [one for one in moves if one.group_index < here[one.name].group_index]
     # What holds clusters may not go down before those that go elsewhere have left.
     late = any(here[one.name].clusters for one in falling)
-    fresh = [one for name, one in there.items() if name not in here or here[name].group != one.group]
     now = {one.group: one.group_index for one in here.values()}
-    beyond = _beyond(*here.values(), *there.values(), *moves)
-    seats: dict[tuple[str, int], int] = {}
-    for one in fresh:
-        known = one.group in now
-        final = max(one.group_index, now[one.group]) if known else one.group_index
-        seats.setdefault(one.group, final if known or not (rising or late) else beyond + len(seats))
-    seated = [replace(one, group_index=seats[one.group], clusters=()) for one in fresh]
-    writes = [WriteLabels(one) if one.name in here else CreateSlice(one) for one in seated]
-    settled = sorted(
-        [*falling, *(_blank(one) for one in fresh if one.group_index != seats[one.group])],
-        key=lambda one: seats[one.group] if one.group in seats else here[one.name].group_index,
-    )
-    before = [
-        *(write for write in writes if write.slice.group not in now),
+    fresh = [_blank(one) for name, one in there.items() if name not in here or here[name].group != one.group]
+    newcomers = dict.fromkeys(one.group for one in fresh if one.group not in now)
+    seats = {one.group: max(one.group_index, now.get(one.group, 0)) for one in fresh}
+    if rising or late:
+        seats.update(zip(newcomers, count(_beyond(*here.values(), *there.values(), *moves)), strict=False))
+    seated = [replace(one, group_index=seats[one.group]) for one in fresh]
+    settling = [*falling, *(one for one in fresh if one.group_index != seats[one.group])]
+    settling.sort(key=lambda one: seats[one.group] if one.group in seats else now[one.group])
+    before: list[Write] = [
+        *(_first_write(one, here) for one in seated if one.group in newcomers),
         *(WriteLabels(one) for one in rising),
-        *(write for write in writes if write.slice.group in now),
+        *(_first_write(one, here) for one in seated if one.group not in newcomers),
     ]
-    after = [WriteLabels(one) for one in settled]
-    return ([*before], [*after]) if late else ([*before, *after], [])
+    settled: list[Write] = [WriteLabels(one) for one in settling]
+    return (before, settled) if late else ([*before, *settled], [])
+
+
+def _first_write(one: Slice, here: Mapping[str, Slice]) -> Write:
+    return WriteLabels(one) if one.name in here else CreateSlice(one)
 
 
 def _moves(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
     """Existing slices that stay with their group and get another index."""
     place = {one.group: one.group_index for one in there.values()}
-    end = _beyond(*there.values())
-    vanishing = {one.group: one.group_index for name, one in here.items() if name not in there}
-    for group in sorted(vanishing.keys() - place.keys(), key=lambda group: (vanishing[group], group)):
-        # It keeps its clusters until these are elsewhere, and makes way for the groups that will have its index.
-        place[group] = max(vanishing[group], end)
-        end = place[group] + 1
+    end, beyond = _beyond(*there.values()), count(_beyond(*here.values(), *there.values()))
+    vanishing = {
+        one.group: one.group_index for name, one in here.items() if name not in there and one.group not in place
+    }
+    for group in sorted(vanishing, key=lambda group: (vanishing[group], group)):
+        # It keeps its clusters until these are elsewhere, and makes way if another group will have its index.
+        place[group] = vanishing[group] if vanishing[group] >= end else next(beyond)
     staying = [one for one in here.values() if one.name not in there or there[one.name].group == one.group]
     moved = [replace(_blank(one), group_index=place[one.group]) for one in staying]
     return [one for one in moved if one.group_index != here[one.name].group_index]

@@ -61,7 +61,7 @@ class Schedule:
 
     outcome: Outcome
     eligibility: Eligibility
-    available: int = 0  # clusters in the eligible sets
+    available: bool = False  # whether the eligible sets have any cluster
     feasible: BitMap = field(default_factory=BitMap)  # those that passed all filters
     chosen: BitMap = field(default_factory=BitMap)
     unscheduled: int = 0

@@ -64,6 +64,11 @@ def read_slice(decision: PlacementDecision) -> Slice:
     )
 
 
+def readable_index(text: str) -> bool:
+    """Whether the text of an index label is a number that an index can be."""
+    return _DIGITS.fullmatch(text) is not None
+
+
 def slice_labels(of: Slice) -> dict[str, str]:
     """The labels that tell consumers the group."""
     return {INDEX_LABEL: str(of.group_index), NAME_LABEL: of.group_name}
@@ -194,4 +199,4 @@ def _rank(of: Slice) -> tuple[int, str, int]:
 
 
 def _number(text: str, otherwise: int) -> int:
-    return int(text) if _DIGITS.fullmatch(text) else otherwise
+    return int(text) if readable_index(text) else otherwise

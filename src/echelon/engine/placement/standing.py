@@ -28,9 +28,7 @@ _A_MOMENT = timedelta(microseconds=1)  # scores are valid up to and including th
 class Standing:
     """One placement against the fleet."""
 
-    def __init__(
-        self, placement: Placement, fleet: FleetIndex, decisions: DecisionCounter, addons: ScoreIndex
-    ) -> None:
+    def __init__(self, placement: Placement, fleet: FleetIndex, decisions: DecisionCounter, addons: ScoreIndex) -> None:
         self.key: Key = (placement.metadata.namespace, placement.metadata.name)
         self.wanted_sets = tuple(placement.spec.cluster_sets)
         self.recipe: Recipe | None = None
@@ -75,26 +73,25 @@ class Standing:
     def schedule(self, now: datetime) -> Schedule:
         """Choose clusters as of now."""
         own = self._decisions.own(self.key)
-        available = len(self._eligibility.clusters(self._fleet, own))
         if self.recipe is None:
             fault = self.fault or Misconfigured("", "")
             outcome = Outcome(Code.MISCONFIGURED, fault.plugin, fault.message)
-            return Schedule(outcome, self._eligibility, available)
+            return Schedule(outcome, self._eligibility, bool(self._eligibility.clusters(self._fleet, own)))
         changed = self._catch_up(own, now)
         contest = self._contest(self.recipe, now)
         outcome, until = self._judge_scores(self.recipe, contest)
         chosen, order, spreading = self._choose(self.recipe, contest, changed)
-        names = self._fleet.names
+        names, differing = self._fleet.names, chosen ^ own
         return Schedule(
             outcome,
             self._eligibility,
-            available,
+            available=bool(self._feasible or self._eligibility.clusters(self._fleet, own)),
             feasible=contest.feasible,
             chosen=chosen,
             unscheduled=0 if self.recipe.limit is None else self.recipe.limit - len(chosen),
             look_again=min((*self._deadlines.values(), *until), default=None),
-            added=tuple(sorted(names.of(chosen - own))),
-            removed=tuple(sorted(names.of(own - chosen))),
+            added=tuple(sorted(names.of(differing & chosen))),
+            removed=tuple(sorted(names.of(differing & own))),
             order=order,
             spread_scores=spreading.scores if spreading else {},
             barred=spreading.barred if spreading else {},
