@@ -20,9 +20,9 @@ from pathlib import Path
 
 from echelon.api import registry
 from echelon.api.base import JSON
-from echelon.hub.protobuf import FORMS, OMIT_ZERO, SCALARS, decode
+from echelon.hub.web.protobuf import FORMS, OMIT_ZERO, SCALARS, decode
 
-OUTPUT = Path(__file__).parents[1] / "src" / "echelon" / "hub" / "protobuf_fields.json"
+OUTPUT = Path(__file__).parents[1] / "src" / "echelon" / "hub" / "web" / "protobuf_fields.json"
 
 # What clients send besides the kinds that have a resource of their own. `*`: part of every group.
 _OTHER_KINDS = {

@@ -31,7 +31,7 @@ from echelon.api.kinds import Kind
 from echelon.api.pods import Pod
 from echelon.api.registry import collect
 from echelon.api.schema import schema_of
-from echelon.hub.structural import Structural
+from echelon.hub.schema.structural import Structural
 
 HERE = Path(__file__).parent
 MODULES = (

@@ -19,9 +19,9 @@ from echelon.api.crd import check_structural, crd
 from echelon.api.kinds import Kind
 from echelon.api.pods import PodSpec
 from echelon.api.schema import schema_of
-from echelon.hub.cel import CEL_AVAILABLE, Rules
-from echelon.hub.structural import Structural
-from echelon.hub.validation import Validator
+from echelon.hub.schema.cel import CEL_AVAILABLE, Rules
+from echelon.hub.schema.structural import Structural
+from echelon.hub.schema.validation import Validator
 
 HERE = Path(__file__).parent
 KINDS: dict[str, Kind[Any]] = {kind.kind: kind for module in (grove, karmada, kruise) for kind in module.KINDS}

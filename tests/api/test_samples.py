@@ -17,8 +17,8 @@ from echelon.api.crd import crd
 from echelon.api.kinds import Kind
 from echelon.api.meta import LabelSelector
 from echelon.api.schema import schema_of
-from echelon.hub.cel import Rules
-from echelon.hub.structural import Structural
+from echelon.hub.schema.cel import Rules
+from echelon.hub.schema.structural import Structural
 
 MODULES = (cluster, placement, work, work_set, policy, policy_binding, configuration_policy)
 KINDS: dict[str, Kind[Any]] = {kind.kind: kind for module in MODULES for kind in module.KINDS}

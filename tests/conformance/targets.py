@@ -15,10 +15,10 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.kinds import Kind
 from echelon.hub import keepers
+from echelon.hub.access.identity import AUTHENTICATED, User
+from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.identity import AUTHENTICATED, User
-from echelon.hub.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
 from echelon.hub.server import ROOT, Hub, Settings, bootstrap, memory_cluster
 from echelon.kube import config
 from echelon.kube.client import Client

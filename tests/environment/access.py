@@ -10,8 +10,8 @@ from urllib.request import Request, urlopen
 
 import msgspec
 
-from echelon.hub import pki
-from echelon.hub.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
+from echelon.hub.access import pki
+from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
 
 ADMINISTRATORS = "system:masters"
 _CONTEXT = "plane"

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from echelon.hub import pki
+from echelon.hub.access import pki
 from tests.environment.access import Access, Administrator
 from tests.environment.processes import NotStartedError, ProcessGroup, Server, free_ports, wait_until
 from tests.environment.programs import Programs

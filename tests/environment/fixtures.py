@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools.kubernetes.build import BuildError
 
 from tests.environment.access import Access
 from tests.environment.programs import ABSENCE, MissingProgramError, Programs, programs
 from tests.environment.shared import shared_plane
-from tools.kubernetes.build import BuildError
 
 REQUIRED = "ECHELON_REQUIRE_KUBERNETES"
 

@@ -1,6 +1,6 @@
 """kill -9 of a hub under load, seen from outside: over HTTPS, with acknowledgements and a watch as the only witnesses.
 
-`tests/hub/crash` does the same to the store alone, much more often. `ECHELON_CRASHES` scales both.
+`tests/hub/storage/crash` does the same to the store alone, much more often. `ECHELON_CRASHES` scales both.
 """
 
 import contextlib
@@ -180,7 +180,7 @@ class Hub:
 
 @pytest.fixture
 def durable(tmp_path: Path) -> Iterator[Hub]:
-    command = [sys.executable, "-m", "tests.hub.crash.nursery"]
+    command = [sys.executable, "-m", "tests.hub.storage.crash.nursery"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         running = Hub(tmp_path, process)
         yield running

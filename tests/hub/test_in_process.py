@@ -16,8 +16,8 @@ from echelon.api.apps import DEPLOYMENT
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.core import CONFIG_MAP, NAMESPACE, ConfigMap
 from echelon.api.rbac import CLUSTER_ROLE_BINDING
+from echelon.hub.access.identity import AUTHENTICATED, User
 from echelon.hub.client import InProcessClient
-from echelon.hub.identity import AUTHENTICATED, User
 from echelon.hub.server import ROOT, Hub, Settings, bootstrap, memory_cluster
 from echelon.kube import errors
 from echelon.kube.client import (

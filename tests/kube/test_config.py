@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from echelon.hub.pki import Pki, make_pki
+from echelon.hub.access.pki import Pki, make_pki
 from echelon.kube import proxy
 from echelon.kube.config import (
     AuthProviderRemoved,

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
 from tests.environment import Access, Administrator
 from tests.kube.contender import LEASE_SECONDS, RETRY_SECONDS
 

@@ -9,7 +9,7 @@ import pytest
 from tests.kube.scripted_server import Answer, Request, answering, scripted
 
 from echelon.api.core import CONFIG_MAP
-from echelon.hub.pki import Pki, make_pki, server_ssl_context
+from echelon.hub.access.pki import Pki, make_pki, server_ssl_context
 from echelon.kube import errors
 from echelon.kube.config import ClusterConfig, User
 from echelon.kube.http import HttpClient

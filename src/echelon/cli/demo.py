@@ -16,7 +16,7 @@ from echelon.api.kinds import Kind
 from echelon.cli.columns import print_columns
 from echelon.cli.hub import run, write_kubeconfig
 from echelon.hub.server import Hub, Settings
-from echelon.hub.table import Printer
+from echelon.hub.web.table import Printer
 from echelon.kube.client import ApplyPatch, MergePatch
 
 # Name, region, environment, Kubernetes version, available.

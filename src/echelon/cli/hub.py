@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from echelon.hub.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
-from echelon.hub.log import LogError
-from echelon.hub.pki import PkiError
+from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
+from echelon.hub.access.pki import PkiError
 from echelon.hub.server import Hub, Settings
+from echelon.hub.storage.log import LogError
 from echelon.kube.errors import ApiError
 
 CONTEXT = "echelon"

@@ -27,7 +27,7 @@ from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.hub.store import Change, Key
+from echelon.hub.storage.store import Change, Key
 from echelon.kube.client import EventType
 from echelon.kube.faults import Crash, Faults, FaultyClient, Process
 

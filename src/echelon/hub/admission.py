@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from echelon.api.base import JSONObject
-from echelon.hub import custom, metadata
-from echelon.hub.builtin import strategy_of
+from echelon.hub import custom
+from echelon.hub.access.identity import User
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.identity import User
-from echelon.hub.store import Entry, Key
-from echelon.hub.structural import Structural
+from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.schema import metadata
+from echelon.hub.schema.structural import Structural
+from echelon.hub.storage.store import Entry, Key
 from echelon.kube import errors
 
 # CustomResourceDefinitions are checked like the resources that they define.

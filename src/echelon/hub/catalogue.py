@@ -15,11 +15,11 @@ from echelon.api import registry
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Column, Kind, Scale
 from echelon.api.schema import schema_of
-from echelon.hub import events
-from echelon.hub.cel import Rules
-from echelon.hub.structural import Structural
-from echelon.hub.table import Printer
-from echelon.hub.validation import Validator
+from echelon.hub.kinds import events
+from echelon.hub.schema.cel import Rules
+from echelon.hub.schema.structural import Structural
+from echelon.hub.schema.validation import Validator
+from echelon.hub.web.table import Printer
 from echelon.kube.errors import NotFound
 
 Convert = Callable[[JSONObject], JSONObject]

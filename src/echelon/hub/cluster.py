@@ -10,10 +10,10 @@ from random import Random, SystemRandom
 from uuid import UUID
 
 from echelon.api.base import JSONObject
+from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
+from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.catalogue import Catalogue
-from echelon.hub.rbac import RBAC_GROUP, Authorizer
-from echelon.hub.store import Change, Key, Store
-from echelon.hub.tokens import AccountTokens
+from echelon.hub.storage.store import Change, Key, Store
 from echelon.kube.client import EventType
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.kinds import Kind
-from echelon.hub import causes
+from echelon.hub.schema import causes
 from echelon.kube.errors import Cause
 
 _LARGEST = 2**31 - 1

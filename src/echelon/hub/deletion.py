@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from echelon.api.base import JSONObject
-from echelon.hub import causes, reading
+from echelon.hub import reading
 from echelon.hub.admission import Request, Target
-from echelon.hub.builtin import strategy_of
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.store import Entry
+from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.schema import causes
+from echelon.hub.storage.store import Entry
 from echelon.hub.writing import latest, store_update
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from echelon.api import labels as selectors
 from echelon.api.base import JSONObject
-from echelon.hub import causes
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.store import Change, Compacted, Entry, Key
+from echelon.hub.schema import causes
+from echelon.hub.storage.store import Change, Compacted, Entry, Key
 from echelon.kube import errors
 from echelon.kube.client import EventType
 

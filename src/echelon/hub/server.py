@@ -15,14 +15,10 @@ from pathlib import Path
 from aiohttp import web
 
 from echelon.api.base import JSONObject
-from echelon.hub import keepers, pki, resources_api
-from echelon.hub.admission import Request, Target
-from echelon.hub.audit import AuditLog, Policy
-from echelon.hub.client import InProcessClient
-from echelon.hub.cluster import LogicalCluster
-from echelon.hub.documents import Documents
-from echelon.hub.http import Gate, Served
-from echelon.hub.identity import (
+from echelon.hub import keepers
+from echelon.hub.access import pki
+from echelon.hub.access.audit import AuditLog, Policy
+from echelon.hub.access.identity import (
     ADMINISTRATOR,
     AUTHENTICATED,
     MASTERS,
@@ -31,12 +27,18 @@ from echelon.hub.identity import (
     User,
     open_token_file,
 )
-from echelon.hub.log import Log
-from echelon.hub.metadata import name_errors
-from echelon.hub.private import private_directory
-from echelon.hub.roles import bootstrap_objects
-from echelon.hub.store import Key, Store
-from echelon.hub.tokens import AccountTokens
+from echelon.hub.access.private import private_directory
+from echelon.hub.access.roles import bootstrap_objects
+from echelon.hub.access.tokens import AccountTokens
+from echelon.hub.admission import Request, Target
+from echelon.hub.client import InProcessClient
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.schema.metadata import name_errors
+from echelon.hub.storage.log import Log
+from echelon.hub.storage.store import Key, Store
+from echelon.hub.web import resources_api
+from echelon.hub.web.documents import Documents
+from echelon.hub.web.http import Gate, Served
 from echelon.hub.writing import create
 from echelon.kube import errors
 

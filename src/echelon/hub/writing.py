@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from echelon.api.base import JSONObject
-from echelon.hub import admission, apply, causes
+from echelon.hub import admission, apply
 from echelon.hub.admission import Request, Target
-from echelon.hub.builtin import strategy_of
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.store import Entry, Key, ObjectTooLarge, StaleWrite
+from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.schema import causes
+from echelon.hub.storage.store import Entry, Key, ObjectTooLarge, StaleWrite
 from echelon.kube import errors
 
 # A new name collides once in millions; several in a row mean that the prefix is used up.

@@ -176,7 +176,7 @@ def _label_writes(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> tupl
     fresh = [_blank(one) for name, one in there.items() if name not in here or here[name].group != one.group]
     newcomers = dict.fromkeys(one.group for one in fresh if one.group not in now)
     seats = {one.group: max(one.group_index, now.get(one.group, 0)) for one in fresh}
-    if rising or late:
+    if moves:
         seats.update(zip(newcomers, count(_beyond(*here.values(), *there.values(), *moves)), strict=False))
     seated = [replace(one, group_index=seats[one.group]) for one in fresh]
     settling = [*falling, *(one for one in fresh if one.group_index != seats[one.group])]
@@ -197,13 +197,14 @@ def _first_write(one: Slice, here: Mapping[str, Slice]) -> Write:
 def _moves(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
     """Existing slices that stay with their group and get another index."""
     place = {one.group: one.group_index for one in there.values()}
-    end, beyond = _beyond(*there.values()), count(_beyond(*here.values(), *there.values()))
+    end, seated = _beyond(*there.values()), {one.group_index for one in here.values()}
+    free = (index for index in count(end) if index not in seated)
     vanishing = {
         one.group: one.group_index for name, one in here.items() if name not in there and one.group not in place
     }
     for group in sorted(vanishing, key=lambda group: (vanishing[group], group)):
         # It keeps its clusters until these are elsewhere, and makes way if another group will have its index.
-        place[group] = vanishing[group] if vanishing[group] >= end else next(beyond)
+        place[group] = vanishing[group] if vanishing[group] >= end else next(free)
     staying = [one for one in here.values() if one.name not in there or there[one.name].group == one.group]
     moved = [replace(_blank(one), group_index=place[one.group]) for one in staying]
     return [one for one in moved if one.group_index != here[one.name].group_index]

@@ -14,7 +14,7 @@ from echelon.hub.keepers.crds import CRDKeeper
 from echelon.hub.keepers.garbage import GarbageKeeper
 from echelon.hub.keepers.namespaces import NamespaceKeeper
 from echelon.hub.keepers.roles import RoleKeeper
-from echelon.hub.store import Change, Compacted, WatchClosed
+from echelon.hub.storage.store import Change, Compacted, WatchClosed
 from echelon.kube.client import EventType
 from echelon.kube.errors import ApiError
 

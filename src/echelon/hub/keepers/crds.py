@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from echelon.hub.access.identity import User
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import CRDS, LogicalCluster
-from echelon.hub.crds import CLEANUP
 from echelon.hub.deletion import delete
-from echelon.hub.identity import User
-from echelon.hub.store import Change, Key
+from echelon.hub.kinds.crds import CLEANUP
+from echelon.hub.storage.store import Change, Key
 from echelon.hub.writing import store_update
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, EventType

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from echelon.api.base import JSONObject
+from echelon.hub.access.identity import User
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.deletion import FOREGROUND, ORPHAN, delete
-from echelon.hub.identity import User
-from echelon.hub.store import Change, Key
+from echelon.hub.storage.store import Change, Key
 from echelon.hub.writing import patch
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, EventType, Preconditions

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from echelon.hub.access.aggregation import aggregate
 from echelon.hub.admission import Target
-from echelon.hub.aggregation import aggregate
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.store import Change, Key
+from echelon.hub.storage.store import Change, Key
 from echelon.hub.writing import store_update
 
 _CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"

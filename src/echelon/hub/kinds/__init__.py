@@ -1,0 +1,1 @@
+"""How kinds behave beyond their schema, and their subresources."""

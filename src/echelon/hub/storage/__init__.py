@@ -1,0 +1,1 @@
+"""State that survives: revisions, history, watches, and the durable log."""

@@ -1,0 +1,206 @@
+"""Bytes of a request to JSON values, and back.
+
+Whatever a client sends must end as a value or as an error that says why, at a cost that the size of the body bounds:
+nesting is counted before it is parsed, YAML aliases are counted before they are expanded. Integers follow Kubernetes:
+what does not fit into 64 bits becomes a float.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+
+from echelon.api.base import JSON, JSONObject
+from echelon.hub.web import protobuf, yaml_body
+from echelon.hub.web.yaml_body import MAX_DEPTH, YamlError
+from echelon.kube.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
+
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+MAX_OBJECT_BYTES: Final = 1_572_864
+
+_JSON_TYPES = frozenset({"application/json", "application/json-patch+json", "application/merge-patch+json"})
+_JSON_TYPES |= {"application/strategic-merge-patch+json", "application/apply-patch+json", "*/*", ""}
+_YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml", "text/yaml"})
+
+_LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
+# Strings and brackets of a JSON text; with the strings passed over, what is left are brackets that nest.
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]+|[\]}]+', re.DOTALL)
+# Looking for a long row of digits is fastest in a text of nothing but zeros and blanks.
+_DIGITS = bytes(ord("0") if 0x30 <= code <= 0x39 else ord(" ") for code in range(256))
+_BIG_DIGITS = b"0" * 19
+
+_decoder = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+
+
+def encode(obj: JSON) -> bytes:
+    """Encode as JSON."""
+    return _encoder.encode(obj)
+
+
+def decode_body(data: bytes, content_type: str = "application/json", kind: str = "") -> JSONObject | list[JSON]:
+    """Decode the body of a request: an object, or the list of a JSON patch. Errors name the `kind` that was wanted."""
+    media = content_type.partition(";")[0].strip().lower()
+    if media not in _JSON_TYPES and media not in _YAML_TYPES and media != protobuf.MEDIA_TYPE:
+        raise UnsupportedMediaType(protobuf.UNKNOWN_FORMAT)
+    if len(data) > MAX_BODY_BYTES:
+        raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode(data, _decode_json)
+    try:
+        value = _decode_yaml(data) if media in _YAML_TYPES else _decode_json(data)
+        if not isinstance(value, dict) and not (isinstance(value, list) and media == "application/json-patch+json"):
+            raise _not_an_object(value)
+    except _Unreadable as error:
+        if not kind:
+            raise BadRequest(str(error)) from None
+        shown = _summary(data)
+        raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from None
+    return value
+
+
+def _not_an_object(value: JSON) -> "_Unreadable":
+    if value is None:
+        return _Unreadable("Object 'Kind' is missing in 'null'")
+    kind = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    return _bad_json(
+        f"json: cannot unmarshal {kind} into Go value of type struct "
+        '{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+    )
+
+
+def _summary(data: bytes, limit: int = 30) -> str:
+    more = " ..." if len(data) > limit else ""
+    if data.startswith(b"{"):
+        return data[:limit].decode("utf-8", "replace") + more
+    return data[:limit].hex() + more if data else "<empty>"
+
+
+def check_object_size(size: int) -> None:
+    """Refuse an object that etcd would not have stored."""
+    if size > MAX_OBJECT_BYTES:
+        raise ApiError("etcdserver: request is too large")
+
+
+def duplicates(data: bytes, content_type: str = "application/json") -> list[str]:
+    """Return the paths of the keys that a body repeats in one object; the body has been decoded before."""
+    media = content_type.partition(";")[0].strip().lower()
+    if media == protobuf.MEDIA_TYPE:
+        return []
+    if media not in _YAML_TYPES or _looks_like_json(data):
+        try:
+            found: list[str] = []
+            _repeated_pairs(json.loads(data, object_pairs_hook=_Pairs), "", found)
+            return list(dict.fromkeys(found))
+        except ValueError:
+            if media not in _YAML_TYPES:
+                raise
+    document = _read_yaml(data)
+    return document.duplicates if document is not None else []
+
+
+class _Unreadable(ValueError):
+    """The body is not a document; says why."""
+
+
+def _bad_json(why: str) -> _Unreadable:
+    return _Unreadable(f"couldn't get version/kind; json parse error: {why}")
+
+
+def _decode_json(data: bytes) -> JSON:
+    if not data.strip():
+        raise _bad_json("unexpected end of JSON input")
+    _check_depth(data)
+    try:
+        value = _decoder.decode(data)
+    except UnicodeDecodeError:
+        raise _bad_json("invalid UTF-8 in string") from None
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise _bad_json(_json_mistake(error, data)) from None
+    return _narrowed(value) if _BIG_DIGITS in data.translate(_DIGITS) else value
+
+
+def _decode_yaml(data: bytes) -> JSON:
+    if _looks_like_json(data):
+        # Many clients send JSON here: it is read faster as what it is, and YAML knows no surrogate pairs.
+        try:
+            return _decode_json(data)
+        except _Unreadable:
+            pass
+    document = _read_yaml(data)
+    if document is None:
+        raise _Unreadable("Object 'Kind' is missing in ''")
+    return document.value
+
+
+def _looks_like_json(data: bytes) -> bool:
+    return data[:64].lstrip().startswith(b"{")
+
+
+def _read_yaml(data: bytes) -> yaml_body.Document | None:
+    try:
+        return yaml_body.read(data)
+    except YamlError as error:
+        raise _Unreadable(str(error)) from None
+
+
+def _json_mistake(error: Exception, data: bytes) -> str:
+    text = str(error)
+    if "truncated" in text:
+        return "unexpected end of JSON input"
+    if found := re.search(r"byte (\d+)", text):
+        at = int(found[1])
+        char = data[at : at + 1].decode("utf-8", "replace")
+        if "trailing characters" in text:
+            return f"invalid character '{data[at - 1 : at].decode('utf-8', 'replace')}' after top-level value"
+        what = "object key string" if "object" in text else "value"
+        return f"invalid character '{char}' looking for beginning of {what}"
+    return text
+
+
+def _check_depth(data: bytes) -> None:
+    """Count brackets in one pass, before a parser would recurse into them."""
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for found in _BRACKETS.finditer(data):
+        run = found[0]
+        if run[0] in b"[{":
+            depth += len(run)
+            if depth > MAX_DEPTH:
+                raise _bad_json(f"invalid character '{chr(run[0])}' exceeded max depth")
+        elif run[0] in b"]}":
+            depth -= len(run)
+
+
+def _narrowed(value: JSON) -> JSON:
+    """Turn integers beyond 64 bits into floats, as Kubernetes stores them."""
+    if isinstance(value, dict):
+        return {key: _narrowed(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_narrowed(each) for each in value]
+    if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+        try:
+            return float(value)
+        except OverflowError:
+            raise _bad_json("a number is out of range") from None
+    return value
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object in the order of the text."""
+
+
+def _repeated_pairs(value: JSON, path: str, found: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen = set()
+        for key, each in value:
+            at = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(at)
+            seen.add(key)
+            _repeated_pairs(each, at, found)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            _repeated_pairs(each, f"{path}[{index}]", found)

@@ -1,0 +1,223 @@
+"""The HTTP surface: who asks, may they, what do they ask, and the answer in the form that they take.
+
+One handler serves every address of every logical cluster. aiohttp's router is not used: addresses are decided by the
+catalogue, which changes at run time, and the facts that are read off an address are those that it is authorised by.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from aiohttp import web
+
+from echelon.api.base import JSONObject
+from echelon.hub.access import audit
+from echelon.hub.access.identity import Authenticator, User
+from echelon.hub.access.impersonation import impersonation
+from echelon.hub.access.rbac import Attributes, Decision, refusal
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.schema.causes import quoted
+from echelon.hub.web import codec
+from echelon.hub.web.request import RequestInfo, parse
+from echelon.kube import errors
+
+_log = logging.getLogger(__name__)
+
+_UNKNOWN = User("")
+# Clients give up on headers that are too long, or too many.
+_MOST_WARNINGS = 50
+_WARNING_CHARACTERS = 4096
+_LONGEST_WARNING = 256
+
+
+@dataclass(frozen=True)
+class Served:
+    """A logical cluster with the one who knows its users."""
+
+    cluster: LogicalCluster
+    authenticator: Authenticator
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that has been authenticated and authorised."""
+
+    http: web.BaseRequest
+    info: RequestInfo
+    served: Served
+    user: User
+    warnings: list[str] = field(default_factory=list)  # for the answer's headers, whether it is good or bad
+
+
+Endpoint = Callable[[Call], Awaitable[web.StreamResponse]]
+
+
+class Gate:
+    """Lets requests in: authenticates, authorises, records, and turns errors into Status answers."""
+
+    def __init__(
+        self,
+        find: Callable[[str], Served | None],
+        resources: Endpoint,
+        others: Endpoint,
+        audit_log: audit.AuditLog | None,
+    ) -> None:
+        self._find = find
+        self._resources = resources
+        self._others = others
+        self._audit = audit_log
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        received = time.time()
+        info = parse(http.method, http.path, http.query)
+        asker, user, decision = _UNKNOWN, _UNKNOWN, Decision(False)
+        response: web.StreamResponse | None = None
+        warnings: list[str] = []
+        try:
+            served = self._find(info.cluster)
+            if served is None:
+                raise errors.NotFound(f'logical cluster "{info.cluster}" not found')
+            asker = self._who(http, served)
+            user = _acting_as(http, served, asker)
+            decision = _allow(served, info, user)
+            endpoint = self._resources if info.is_resource else self._others
+            response = await endpoint(Call(http, info, served, user, warnings))
+        except errors.ApiError as error:
+            response = failure(error)
+            warn(response, warnings)
+        except asyncio.CancelledError:
+            raise  # the client went away; a write that was under way completes without it
+        except ConnectionError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a request meets, the server goes on
+            _log.exception("%s %s failed", http.method, http.path)
+            response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
+        finally:
+            if self._audit is not None:
+                code = response.status if response is not None else 499
+                self._audit.record(_entry(http, info, asker, user, decision, code=code, received=received))
+        return response
+
+    @staticmethod
+    def _who(http: web.BaseRequest, served: Served) -> User:
+        tls = http.transport.get_extra_info("ssl_object") if http.transport else None
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        return served.authenticator.authenticate(
+            authorization=http.headers.get("Authorization"), certificate=certificate
+        )
+
+
+def _acting_as(http: web.BaseRequest, served: Served, asker: User) -> User:
+    wanted = impersonation(asker, http.headers.items())
+    if wanted is None:
+        return asker
+    for check in wanted.checks:
+        decision = served.cluster.authorizer.authorize(check)
+        if not decision.allowed:
+            raise refusal(check, decision)
+    return wanted.user
+
+
+def _allow(served: Served, info: RequestInfo, user: User) -> Decision:
+    asked = Attributes(
+        user=user,
+        verb=info.verb,
+        group=info.group,
+        resource=info.resource,
+        subresource=info.subresource,
+        namespace=info.namespace,
+        name=info.name,
+        path=info.path,
+        is_resource=info.is_resource,
+    )
+    decision = served.cluster.authorizer.authorize(asked)
+    if not decision.allowed:
+        raise refusal(asked, decision)
+    return decision
+
+
+def _entry(
+    http: web.BaseRequest,
+    info: RequestInfo,
+    asker: User,
+    user: User,
+    decision: Decision,
+    *,
+    code: int,
+    received: float,
+) -> audit.Entry:
+    return audit.Entry(
+        verb=info.verb,
+        uri=http.path_qs,
+        user=asker,
+        impersonated=user if user is not asker else None,
+        code=code,
+        received=received,
+        completed=time.time(),
+        source=http.remote or "",
+        agent=http.headers.get("User-Agent", ""),
+        group=info.group,
+        version=info.version,
+        resource=info.resource,
+        subresource=info.subresource,
+        namespace=info.namespace,
+        name=info.name,
+        allowed=decision.allowed,
+        reason=decision.reason,
+        cluster=info.cluster,
+    )
+
+
+def failure(error: errors.ApiError) -> web.Response:
+    """Return the answer that a refused request gets."""
+    headers = {}
+    if error.retry_after:
+        headers["Retry-After"] = str(error.retry_after)
+    if error.status_code == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="echelon"'
+    return document(error.status(), status=error.status_code, headers=headers)
+
+
+def document(body: object, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """Return a JSON answer."""
+    return web.Response(body=codec.encode(body), status=status, content_type="application/json", headers=headers)
+
+
+def warn(response: web.StreamResponse, warnings: Iterable[str]) -> None:
+    """Tell the client what it should know although its request was understood."""
+    room = _WARNING_CHARACTERS
+    for warning in islice(warnings, _MOST_WARNINGS):
+        text = quoted(warning[:_LONGEST_WARNING])  # names of fields are the client's: they must not end the header
+        room -= len(text)
+        if room < 0:
+            return
+        response.headers.add("Warning", f"299 - {text}")
+
+
+async def read_body(http: web.BaseRequest) -> bytes:
+    """Read a body up to the limit; what is longer is refused without being read."""
+    if (http.content_length or 0) > codec.MAX_BODY_BYTES:
+        raise _too_large()
+    chunks, size = [], 0
+    async for chunk in http.content.iter_any():
+        size += len(chunk)
+        if size > codec.MAX_BODY_BYTES:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large() -> errors.TooLarge:
+    return errors.TooLarge(f"Request entity too large: limit is {codec.MAX_BODY_BYTES}")
+
+
+def decode(http: web.BaseRequest, data: bytes, kind: str = "") -> JSONObject:
+    """Decode a body that must be an object, of a certain kind if one is given."""
+    body = codec.decode_body(data, http.headers.get("Content-Type", "application/json"), kind)
+    if not isinstance(body, dict):
+        raise errors.BadRequest("the object provided is unrecognized: expected an object")
+    return body
