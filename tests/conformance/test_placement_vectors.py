@@ -23,14 +23,14 @@ from echelon.engine.placement.standing import schedule
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)  # scores with an end in the vectors have expired
-DIRECTORIES = [
-    Path(__file__).resolve().parents[2] / "../shared/vectors",
-    Path(os.environ.get("ECHELON_VECTORS") or "."),
-]
+BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "../shared/vectors"
 
 
 def files() -> list[Path]:
-    return [path for each in DIRECTORIES for path in sorted(each.glob("placement.jsonl*")) if path.is_file()]
+    more = os.environ.get("ECHELON_VECTORS")
+    directories = [BESIDE_THE_REPOSITORY, *([Path(more)] if more else [])]
+    paths = [each / name for each in directories for name in ("placement.jsonl", "placement.jsonl.gz")]
+    return [path for path in paths if path.is_file()]
 
 
 def lines(path: Path) -> Iterator[str]:

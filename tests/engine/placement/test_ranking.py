@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,3 +45,17 @@ def test_the_first_are_the_highest_then_by_name(totals: dict[int, int], count: i
     table = names()
     expected = sorted(totals, key=lambda each: (-totals[each], table[each]))[:count]
     assert [number for _, _, number in first(table, totals, count)] == expected
+
+
+def test_a_cluster_behind_the_runners_up_does_not_overtake_those_who_are_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ranking, "_RUNNERS_UP", 1)
+    kept = Ranking(names(), 2)
+    kept.fill({number: 100 - number for number in range(10)})
+    kept.put(9, 1)
+    kept.put(8, 2)
+    kept.put(0, None)
+    assert kept.best() == (1, 2)
+    kept.put(1, None)
+    assert kept.exhausted

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from echelon.api.cluster import ManagedCluster
 from echelon.engine.placement import ranking
 from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.placement.standing import schedule
@@ -262,3 +263,45 @@ def test_a_malformed_set_is_reported_and_takes_nothing_away() -> None:
     assert result.selected == ("a",)
     assert (result.outcome.code, result.outcome.plugin) == ("Warning", "ManagedClusterSet")
     assert "one: selectorType is not right: Other" in result.outcome.message
+
+
+def hub(*sources: ManagedCluster, **spec: Any) -> Scheduler:
+    """A scheduler with one placement that may choose from all of these clusters, scheduled once."""
+    made = Scheduler()
+    made.cluster_set(cluster_set("all", {}))
+    made.binding(binding("all"))
+    made.placement(placement("p", **spec))
+    for each in sources:
+        made.cluster(each)
+    made.schedule(("ns", "p"), NOW)
+    return made
+
+
+def chosen(scheduler: Scheduler, after: float = 0) -> list[str]:
+    result = scheduler.schedule(("ns", "p"), NOW + timedelta(seconds=after))
+    assert result is not None
+    return sorted(result.members)
+
+
+def test_a_toleration_ends_without_any_other_change() -> None:
+    tolerations = [{"key": "t", "operator": "Exists", "tolerationSeconds": 10}]
+    scheduler = hub(cluster("a", taints=[taint("t", added=0)]), cluster("b"), tolerations=tolerations)
+    assert [chosen(scheduler, after) for after in (9, 10, 9)] == [["a", "b"], ["b"], ["a", "b"]]
+
+
+def test_decisions_of_others_count_when_a_placement_is_next_scheduled() -> None:
+    scheduler = hub(cluster("a"), cluster("b"), cluster("c"), numberOfClusters=1)
+    scheduler.decided(("ns", "q"), ["c"])
+    assert chosen(scheduler) == ["a"]
+    scheduler.decided(("ns", "q"), ["c", "a"])
+    assert chosen(scheduler) == ["b"]
+
+
+def test_a_cluster_that_the_placement_has_stays_in_spite_of_no_select_if_new() -> None:
+    tainted = cluster("a", taints=[taint("t", "NoSelectIfNew")])
+    scheduler = hub(tainted, cluster("b"))
+    assert chosen(scheduler) == ["b"]
+    scheduler.decided(("ns", "p"), ["a", "b"])
+    assert chosen(scheduler) == ["a", "b"]
+    scheduler.decided(("ns", "p"), ["b"])
+    assert chosen(scheduler) == ["b"]

@@ -172,7 +172,7 @@ def _label_writes(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> tupl
     falling = [one for one in moves if one.group_index < here[one.name].group_index]
     # What holds clusters may not go down before those that go elsewhere have left.
     late = any(here[one.name].clusters for one in falling)
-    now = {one.group: one.group_index for one in here.values()}
+    now = _indexes(here.values())
     fresh = [_blank(one) for name, one in there.items() if name not in here or here[name].group != one.group]
     newcomers = dict.fromkeys(one.group for one in fresh if one.group not in now)
     seats = {one.group: max(one.group_index, now.get(one.group, 0)) for one in fresh}
@@ -197,17 +197,20 @@ def _first_write(one: Slice, here: Mapping[str, Slice]) -> Write:
 def _moves(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
     """Existing slices that stay with their group and get another index."""
     place = {one.group: one.group_index for one in there.values()}
-    end, seated = _beyond(*there.values()), {one.group_index for one in here.values()}
-    free = (index for index in count(end) if index not in seated)
-    vanishing = {
-        one.group: one.group_index for name, one in here.items() if name not in there and one.group not in place
-    }
-    for group in sorted(vanishing, key=lambda group: (vanishing[group], group)):
-        # It keeps its clusters until these are elsewhere, and makes way if another group will have its index.
-        place[group] = vanishing[group] if vanishing[group] >= end else next(free)
+    end = _beyond(*there.values())
+    vanishing = [(index, group) for group, index in _indexes(here.values()).items() if group not in place]
+    for index, group in sorted(vanishing):
+        # It keeps its clusters until these are elsewhere, and makes way for the groups that will have its index.
+        place[group] = max(index, end)
+        end = place[group] + 1
     staying = [one for one in here.values() if one.name not in there or there[one.name].group == one.group]
     moved = [replace(_blank(one), group_index=place[one.group]) for one in staying]
     return [one for one in moved if one.group_index != here[one.name].group_index]
+
+
+def _indexes(slices: Iterable[Slice]) -> dict[tuple[str, int], int]:
+    """The index of each group; of one whose slices are on their way up, the one they go to."""
+    return {one.group: one.group_index for one in sorted(slices, key=lambda one: one.group_index)}
 
 
 def _beyond(*slices: Slice) -> int:

@@ -102,7 +102,7 @@ def reslice(
     """The slices of `groups`, by group and number, with as few changes to `existing` as possible.
 
     `groups` are those that `recall` found, or others cut from scratch: the first of a name is always the successor of
-    the oldest of that name. A slice that holds clusters stays with its group; one that doesn't may serve any.
+    the oldest of that name. A slice stays with its group; only where all are empty may one serve another.
     """
     owned = _owned(placement, existing)
     held: dict[tuple[str, int], dict[int, tuple[str, ...]]] = {}
@@ -111,8 +111,9 @@ def reslice(
     filled = []
     for index, (group, serial) in enumerate(zip(groups, _serials(existing, groups), strict=True)):
         filled.append((group.name, index, serial, *_fill(held.get((group.name, serial), {}), group.clusters, limit)))
-    taken = {number for number, one in owned.items() if one.clusters}
-    taken.update(number for _, _, _, kept, _ in filled for number in kept)
+    taken = {number for *_, kept, _ in filled for number in kept}
+    if any(one.clusters for one in existing):
+        taken.update(owned)
     free = (number for number in range(1, len(taken) + sum(len(new) for *_, new in filled) + 1) if number not in taken)
     slices = []
     for name, index, serial, kept, new in filled:

@@ -110,7 +110,7 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
                         await response.write(renderer.bookmark(step, initial=not synced))
                     synced = True
                 else:
-                    reached = step[-1].revision
+                    reached = max(change.revision for change in step)  # initial state comes in the order of names
                     for first in range(0, len(step), _EVENTS_AT_ONCE):
                         part = step[first : first + _EVENTS_AT_ONCE]
                         await response.write(renderer.lines(part, cluster.clock()))
