@@ -5,10 +5,10 @@ write. A new object is empty until its status is written, because the server dro
 hold after every single write, and why it does:
 
 *No cluster vanishes* (RollingUpdate; All, wherever one write a slice can do it). A slice gives a cluster away only
-after the slice that receives it was written. Where slices exchange clusters in a circle there is no such order; then as
-few of them as break the circles are first written with both what they have and what they get. That is the surge, and
-the only time a slice may be over the limit. A slice that gives nothing away is never surged, its union is its final
-content. Deletions come last, when everything in them has been received elsewhere or is no longer selected.
+after the slice that receives it was written. Where slices exchange clusters in a circle there is no such order; then
+those that break the circles, the most awaited first, are written with both what they have and what they get. That is
+the surge, and the only time a slice may be over the limit. A slice that gives nothing away is never surged, its union
+is its final content. Deletions come last, when everything in them has been received elsewhere or is no longer selected.
 
 *Nothing is rolled out early.* Rollouts go by index, and a cluster that is listed twice counts in the group with the
 higher index. A slice shows its old index or its new one, never a lower one: indexes go up before clusters move, and
@@ -20,8 +20,9 @@ line up behind the others if they are in the way. The name and serial of a slice
 
 *Indexes stay dense enough.* Some consumers count the indexes and look at no higher one. A group that is inserted waits,
 empty, beyond the last index, until the groups behind it have made room. So at every moment there are at least as many
-indexes as the highest one that has clusters requires. (Cutting groups from scratch may still move groups of different
-names through each other; there an index can have two names for a moment, which `decisions.py` keeps apart.)
+indexes as the highest one that has clusters requires. (Cutting groups from scratch, or a change that overtakes an
+update cut short by a crash, may still move groups of different names through each other; there an index can be missing
+or have two names for a moment, which `decisions.py` copes with.)
 
 *The surge is no memory.* No write, the surge included, lists a cluster that the plan deselects. What can be read after
 a crash is thus what the plan wants plus, in slices it had not reached, what was never withdrawn; nothing is listed for
