@@ -21,7 +21,7 @@ def as_table(clusters: int, figures: Mapping[str, float], spent: Mapping[str, Sp
         for name, took in spent.items()
     ]
     cores = len(os.sched_getaffinity(0))
-    return f"{clusters:,} ManagedClusters, {cores} cores\n\n{_aligned(rows)}\n\n{_aligned(times)}"
+    return f"{clusters:,} ManagedClusters, {cores} cores\n\n{aligned(rows)}\n\n{aligned(times)}"
 
 
 def _row(name: str, value: float, clusters: int) -> tuple[str, ...]:
@@ -41,10 +41,16 @@ def pipeline_table(stages: Sequence[Stage]) -> str:
     whole = sum(stage.microseconds for stage in stages)
     rows = [("a create inside the hub", "µs", "share")]
     rows += [(stage.name, f"{stage.microseconds:.1f}", f"{stage.microseconds / whole:.0%}") for stage in stages]
-    return _aligned([*rows, ("together", f"{whole:.1f}", "")])
+    return aligned([*rows, ("together", f"{whole:.1f}", "")])
 
 
-def as_json(clusters: int, figures: Mapping[str, float], spent: Mapping[str, Spent], stages: Sequence[Stage]) -> str:
+def as_json(
+    clusters: int,
+    figures: Mapping[str, float],
+    spent: Mapping[str, Spent],
+    stages: Sequence[Stage],
+    runtime: Mapping[str, float],
+) -> str:
     """Return everything, unrounded."""
     document = {
         "clusters": clusters,
@@ -58,6 +64,7 @@ def as_json(clusters: int, figures: Mapping[str, float], spent: Mapping[str, Spe
             for name, took in spent.items()
         },
         "pipeline": {stage.name: stage.microseconds for stage in stages},
+        "runtime": dict(runtime),
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
@@ -68,7 +75,7 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Align columns: the first to the left, numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = (

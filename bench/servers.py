@@ -61,9 +61,14 @@ class HubProcess:
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def kubeconfig(self) -> Path:
+        """Where it writes how it can be reached."""
+        return self._directory / "kubeconfig"
+
     def start(self) -> Server:
         """Start it and wait until it is ready."""
-        kubeconfig = self._directory / "kubeconfig"
+        kubeconfig = self.kubeconfig
         kubeconfig.unlink(missing_ok=True)
         command = [sys.executable, "-m", "echelon", "hub", "--data", str(self._directory / "data")]
         begun = time.perf_counter()

@@ -6,6 +6,8 @@ The order is that of Kubernetes, because the first refusal is the one that the u
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from echelon.api.base import JSONObject
 from echelon.hub import custom
 from echelon.hub.access.identity import User
@@ -62,10 +64,19 @@ def admit_body(resource: Resource, body: object, request: Request) -> JSONObject
     if request.field_validation != "Ignore":
         request.warnings.extend(findings)
     resource.structural.default(obj)
-    if resource.kind.builtin:
+    if resource.kind.builtin and not _fits(obj, resource.kind.type):
         # What Kubernetes decodes into a Go type has the right types from then on, and all that follows relies on it.
         _check_types(resource.kind.kind, resource.kind.version, resource.validator.validate(obj))
     return obj
+
+
+def _fits(obj: JSONObject, kind: type) -> bool:
+    """Tell quickly whether all fields have the types of their kind."""
+    try:
+        msgspec.convert(obj, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def admit_config(resource: Resource, body: JSONObject, request: Request) -> JSONObject:

@@ -94,23 +94,24 @@ class InProcessClient:
         query = reading.Query(
             namespace, labels, fields, resource_version=resource_version, initial_events=initial_events or None
         )
-        idle = float(timeout_seconds) if timeout_seconds else _BOOKMARK_SECONDS
         loop = asyncio.get_running_loop()
         end = loop.time() + (timeout_seconds or math.inf)
+
+        def patience() -> float:
+            return max(0.0, min(_BOOKMARK_SECONDS, end - loop.time()))
+
         synced = not initial_events
         try:
-            async for step in reading.watch(self._cluster, resource, query, idle):
+            async for step in reading.watch(self._cluster, resource, query, patience):
                 if not isinstance(step, int):
                     for change in step:
                         yield Event(change.type, str(change.revision), _typed(kind, resource, change.entry))
-                    if loop.time() >= end:
-                        return
-                    continue
-                if bookmarks or not synced:
-                    yield Event(EventType.BOOKMARK, str(step), synced=not synced)
-                if timeout_seconds and synced:
+                else:
+                    if bookmarks or not synced:
+                        yield Event(EventType.BOOKMARK, str(step), synced=not synced)
+                    synced = True
+                if loop.time() >= end:
                     return
-                synced = True
         except WatchClosed:
             return
 

@@ -144,9 +144,9 @@ async def reach(cluster: LogicalCluster, revision: int) -> None:
 
 
 async def watch(
-    cluster: LogicalCluster, resource: Resource, query: Query, idle_seconds: float
+    cluster: LogicalCluster, resource: Resource, query: Query, patience: Callable[[], float]
 ) -> AsyncGenerator[Sequence[Change] | int, None]:
-    """Yield batches of changes, and after `idle_seconds` of silence the revision that has been reached.
+    """Yield batches of changes, and after a silence of `patience()` seconds the revision that has been reached.
 
     A change is seen through the selectors: an object that begins to match is added, one that ceases to match is
     deleted. Initial state comes first when no resource version is given, or when it is asked for. Under
@@ -173,7 +173,7 @@ async def watch(
         raise errors.Gone(f"too old resource version: {revision} ({compacted.compacted})") from None
     try:
         while True:
-            changes = await following.next(idle_seconds)
+            changes = await following.next(patience())
             if not changes:
                 yield following.revision
                 continue

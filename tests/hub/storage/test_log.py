@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -179,8 +180,9 @@ def test_writes_that_came_after_a_failure_and_before_its_news_are_lost_too(path:
         await store.put(at("a"), thing("a"))
         log.query("PRAGMA query_only = ON")
         first = store.put(at("a"), thing("a", size=1))
+        await asyncio.sleep(0)  # the thread is woken once a turn of the loop
         while not log._failed:  # the thread has failed, and the loop cannot know it yet
-            pass
+            time.sleep(0.001)  # noqa: ASYNC251 - the loop must not turn, that is the point
         log.query("PRAGMA query_only = OFF")
         second = store.put(at("a"), thing("a", built="on the lost one"))
         results = await asyncio.gather(first, second, return_exceptions=True)

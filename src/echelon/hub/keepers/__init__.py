@@ -36,6 +36,7 @@ async def keep(cluster: LogicalCluster) -> None:
                     for change in changes:
                         keeper.follow(change)
                 retry = [keeper for keeper in keepers if not await _work(keeper)]
+                await asyncio.sleep(0)  # a cluster in which something always happens must not starve the others
                 changes = await watch.next(_RETRY_SECONDS if retry else None)
         except WatchClosed:
             return
@@ -60,5 +61,4 @@ async def _work(keeper: GarbageKeeper | NamespaceKeeper | CRDKeeper | RoleKeeper
     except ApiError as error:
         _log.warning("%s will try again: %s", type(keeper).__name__, error)
         return False
-    await asyncio.sleep(0)
     return True

@@ -99,7 +99,8 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
     await response.prepare(call.http)
     limit = time_limit(call)
     # A watch that ends in silence still tells how far it got.
-    changes = reading.watch(cluster, target.resource, query, min(BOOKMARK_SECONDS, limit * 3 / 4))
+    patience = min(BOOKMARK_SECONDS, limit * 3 / 4)
+    changes = reading.watch(cluster, target.resource, query, lambda: patience)
     reached, synced = 0, not query.initial_events
     try:
         async with asyncio.timeout(limit):
