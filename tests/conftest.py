@@ -4,8 +4,14 @@ import os
 import shutil
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["tests.environment.fixtures"]
+
+
+# How fast the machine is decides no test. CI tries the same examples each time; everybody else explores.
+settings.register_profile("echelon", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.load_profile("echelon")
 
 
 @pytest.fixture(scope="session")
