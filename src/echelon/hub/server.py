@@ -27,7 +27,7 @@ from echelon.hub.access.identity import (
     User,
     open_token_file,
 )
-from echelon.hub.access.private import private_directory
+from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.admission import Request, Target
@@ -90,7 +90,9 @@ class Hub:
             token = secrets.token_urlsafe(32)
             hub = cls(settings, pki.make_pki(hosts, now), token, StaticTokens({token: ROOT}), None, None)
         else:
-            directory = private_directory(settings.data)
+            # A directory that the user had before stays as open as it was: every file in it is closed by itself.
+            directory = settings.data
+            directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
             users, token = open_token_file(directory / "tokens.csv")
             hub = cls(
                 settings,
