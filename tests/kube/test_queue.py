@@ -357,3 +357,28 @@ class QueueMachine(RuleBasedStateMachine):
 
 QueueMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
 TestQueueModel = QueueMachine.TestCase
+
+
+def test_times_work_on_event_loops_whose_timers_do_not_tell_their_time() -> None:
+    class Forgetful(asyncio.SelectorEventLoop):
+        """Like uvloop, which returns a plain handle for what is due now."""
+
+        def call_at(  # type: ignore[override]  # typeshed ties the arguments to the callback
+            self, when: float, callback: Any, *args: Any, context: Any = None
+        ) -> Any:
+            if when <= self.time():
+                return self.call_soon(callback, *args, context=context)
+            return super().call_at(when, callback, *args, context=context)
+
+    async def story() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue(Random(1))  # noqa: S311 - repeatable on purpose
+        queue.add("a", after=1e-9)
+        queue.add("b", after=0.01)
+        queue.add("c", after=2e-9)
+        return [await queue.get() for _ in range(3)]
+
+    loop = Forgetful()
+    try:
+        assert loop.run_until_complete(story()) == ["a", "c", "b"]
+    finally:
+        loop.close()

@@ -11,6 +11,8 @@ _COMMANDS = {
     "crds": "Print the custom resource definitions.",
     "demo": "Start a hub, fill it, look at it, and stop.",
     "hub": "Run the embedded hub in the foreground.",
+    "placement": "Look at placements, and ask why.",
+    "run": "Run controllers against a hub.",
 }
 
 

@@ -14,7 +14,8 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.kinds import Kind
 from echelon.cli.columns import print_columns
-from echelon.cli.hub import run, write_kubeconfig
+from echelon.cli.hub import write_kubeconfig
+from echelon.cli.process import run
 from echelon.hub.server import Hub, Settings
 from echelon.hub.web.table import Printer
 from echelon.kube.client import ApplyPatch, MergePatch

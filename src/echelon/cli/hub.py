@@ -1,16 +1,14 @@
 """`echelon hub`: the embedded hub in the foreground."""
 
-import asyncio
 import gc
 import logging
-import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
+from echelon.cli.process import parse_listen, run, stop_on_signals
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
 from echelon.hub.access.pki import PkiError
 from echelon.hub.server import Hub, Settings
@@ -79,30 +77,8 @@ def hub(
         raise click.ClickException(str(error)) from error
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a server's main coroutine, on uvloop if it is installed, with a collector that large caches can bear."""
-    gc.set_threshold(50_000, 20, 100)
-    try:
-        import uvloop  # noqa: PLC0415 - an extra
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """Read HOST:PORT, with an IPv6 host in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8443", param_hint="--listen")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 async def _serve(settings: Settings, kubeconfig: Path | None) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = stop_on_signals()
     running = await Hub.start(settings)
     try:
         if kubeconfig is not None:

@@ -46,7 +46,8 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, int] = {}  # became ready while being worked on, and its priority
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        # With the time for which it is set: not every event loop's timers know theirs.
+        self._timer: tuple[float, asyncio.Handle] | None = None
         self._closed = False
 
     def __len__(self) -> int:
@@ -135,7 +136,7 @@ class WorkQueue(Generic[K]):
         self._later.clear()
         self._later_heap.clear()
         if self._timer is not None:
-            self._timer.cancel()
+            self._timer[1].cancel()
         while self._getters:
             self._wake()
 
@@ -198,23 +199,23 @@ class WorkQueue(Generic[K]):
         if len(self._later_heap) > 2 * len(self._later) + _GARBAGE:
             self._later_heap = [(when, order, key) for key, (when, order, _) in self._later.items()]
             heapq.heapify(self._later_heap)
-        if self._timer is None or when < self._timer.when():
+        if self._timer is None or when < self._timer[0]:
             self._set_timer()
 
     def _set_timer(self) -> None:
         """Have the loop come back when the first key is due."""
         if self._timer is not None:
-            self._timer.cancel()
+            self._timer[1].cancel()
             self._timer = None
         heap = self._later_heap
         while heap and self._later.get(heap[0][2], (0.0, 0, 0))[1] != heap[0][1]:
             heapq.heappop(heap)
         if heap:
-            self._timer = asyncio.get_running_loop().call_at(heap[0][0], self._release)
+            self._timer = (heap[0][0], asyncio.get_running_loop().call_at(heap[0][0], self._release))
 
     def _release(self) -> None:
         """Make ready what is due."""
-        due = self._timer.when() if self._timer is not None else 0.0
+        due = self._timer[0] if self._timer is not None else 0.0
         self._timer = None
         heap = self._later_heap
         while heap and heap[0][0] <= due:

@@ -1,0 +1,39 @@
+"""Output formats that commands share."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import yaml
+
+from echelon.api.base import JSON, JSONObject
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+output_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Format to print.",
+)
+
+
+def is_document(output: str) -> bool:
+    """Whether a format is for programs."""
+    return output in ("json", "yaml")
+
+
+def print_document(document: JSON, output: str) -> None:
+    """Print a value as JSON or YAML."""
+    if output == "json":
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        click.echo(yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=120, allow_unicode=True), nl=False)
+
+
+def listed(objects: Sequence[JSONObject]) -> JSONObject:
+    """Return objects as the list that kubectl prints and reads."""
+    return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}

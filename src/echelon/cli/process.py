@@ -1,0 +1,37 @@
+"""Commands that stay: how a process runs, which address it listens on, and how it is told to stop."""
+
+import asyncio
+import gc
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+import click
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a server's main coroutine, on uvloop if it is installed, with a collector that large caches can bear."""
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        import uvloop  # noqa: PLC0415 - an extra
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:
+    """Read HOST:PORT, with an IPv6 host in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8443", param_hint=option)
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Return what is set when the process is asked to stop."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping

@@ -1,0 +1,116 @@
+"""`echelon run`: controllers in the foreground, against any hub."""
+
+import asyncio
+import logging
+import os
+import socket
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from random import Random
+from secrets import token_hex
+
+import click
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from echelon.cli.connection import Connection, connected
+from echelon.cli.process import parse_listen, stop_on_signals
+from echelon.cli.process import run as run_main
+from echelon.controllers.running import NAMES, Controllers, Lease, MissingKinds, UnknownController, freeze
+from echelon.kube.clock import SystemClock
+from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
+from echelon.kube.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class _Settings:
+    connection: Connection
+    names: tuple[str, ...]
+    lease: Lease | None
+    metrics_listen: tuple[str, int] | None
+
+
+@click.command()
+@connected
+@click.option(
+    "--controllers",
+    default=",".join(NAMES),
+    show_default=True,
+    metavar="NAME,...",
+    help="Controllers to run.",
+)
+@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="Work only with the lease.")
+@click.option("--namespace", default="", help="Namespace of the lease; that of the context if not given.")
+@click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+def run(
+    *,
+    connection: Connection,
+    controllers: str,
+    leader_elect: bool,
+    namespace: str,
+    metrics_listen: str | None,
+    verbose: bool,
+) -> None:
+    """Run controllers in the foreground, until SIGTERM or Ctrl-C.
+
+    Of several processes that are started with leader election, one works and the others wait.
+    """
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
+    listen = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
+    lease = Lease(namespace or connection.load().namespace) if leader_elect else None
+    try:
+        run_main(_serve(_Settings(connection, names, lease, listen)))
+    except UnknownController as error:
+        raise click.BadParameter(str(error), param_hint="--controllers") from error
+    except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(settings: _Settings) -> None:
+    stopping, metrics = stop_on_signals(), Metrics()
+    instance = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(settings.connection.open())
+        chance = Random()  # noqa: S311 - jitter is no secret
+        made = Controllers(client, SystemClock(), settings.names, random=chance, metrics=metrics, instance=instance)
+        await made.check()
+        if settings.metrics_listen is not None:
+            runner = await _show_metrics(metrics.registry, *settings.metrics_listen)
+            stack.push_async_callback(runner.cleanup)
+        working = asyncio.create_task(made.run(settings.lease, ready=_ready), name="controllers")
+        asked = asyncio.create_task(stopping.wait(), name="stop")
+        try:
+            await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            working.cancel()
+            # What is under way comes to its end, and the lease is given back.
+            with suppress(asyncio.CancelledError):
+                await working
+    click.echo("the controllers have stopped", err=True)
+
+
+def _ready() -> None:
+    freeze()
+    click.echo("the controllers are ready", err=True)
+
+
+async def _show_metrics(registry: CollectorRegistry, host: str, port: int) -> web.AppRunner:
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    bound = runner.addresses[0]
+    click.echo(f"metrics at http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}/metrics", err=True)
+    return runner

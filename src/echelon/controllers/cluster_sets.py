@@ -1,0 +1,189 @@
+"""Cluster sets and their bindings: says which sets are empty, and which bindings lead nowhere.
+
+Two sets exist on every hub, `default` and `global`. They are made if they are missing, and what they select is set
+right if somebody changed it, unless the set says that this is not wanted.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.cluster import (
+    GROUP,
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
+    ManagedCluster,
+    ManagedClusterSelector,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+)
+from echelon.api.kinds import Kind
+from echelon.api.meta import Condition, LabelSelector
+from echelon.controllers.conditions import timestamp, wire, with_condition
+from echelon.controllers.ground import Ground
+from echelon.engine.placement.fleet import FleetIndex
+from echelon.engine.placement.sets import ClusterSets
+from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan
+from echelon.kube.cache import Key, key_of
+from echelon.kube.controller import Controller
+from echelon.kube.informer import Delta, Informer
+
+KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING)
+AUTOUPDATE_ANNOTATION = f"{GROUP}/autoupdate"
+EMPTY, BOUND = "ClusterSetEmpty", "Bound"
+
+_GIVEN = {
+    "default": ManagedClusterSelector(),
+    "global": ManagedClusterSelector(selector_type="LabelSelector", label_selector=LabelSelector()),
+}
+# What must be written over any other selector in order to get these.
+_GIVEN_WIRE: dict[str, JSONObject] = {
+    "default": {"selectorType": "ExclusiveClusterSetLabel", "labelSelector": None},
+    "global": {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": None, "matchExpressions": None}},
+}
+
+
+class ClusterSetReconciler:
+    """Plans sets, whose keys have no namespace, and bindings, whose keys have one."""
+
+    def __init__(self, sets: Informer[ManagedClusterSet], bindings: Informer[ManagedClusterSetBinding]) -> None:
+        self._sets = sets
+        self._bindings = bindings
+        self._fleet = FleetIndex()
+        self._known = ClusterSets()
+
+    def plan(self, key: Key, now: datetime) -> Plan:
+        """Plan one set or binding."""
+        return self._plan_binding(key, now) if key.namespace else self._plan_set(key, now)
+
+    def cluster_changed(self, delta: Delta[ManagedCluster]) -> list[Key]:
+        """Follow a cluster; return the sets that it joined or left."""
+        new = delta.new
+        change = self._fleet.update(new) if new else self._fleet.remove(delta.object.metadata.name)
+        names = (found.metadata.name for found in self._sets.values())
+        known = ((name, self._known.get(name)) for name in names)
+        return [Key(name) for name, found in known if found is not None and found.moved(change)]
+
+    def set_changed(self, delta: Delta[ManagedClusterSet]) -> None:
+        """Follow a set."""
+        if delta.new is None:
+            self._known.remove(delta.object.metadata.name)
+        else:
+            self._known.update(delta.new)
+
+    def _plan_set(self, key: Key, now: datetime) -> Plan:
+        found = self._sets.get(key.name)
+        if found is None:
+            return Plan((_new_set(key.name),)) if key.name in _GIVEN else NOTHING
+        if found.metadata.deletion_timestamp:
+            return NOTHING
+        actions: tuple[Action, ...] = ()
+        if _is_astray(found):
+            actions = (_patch_set(found, {"spec": {"clusterSelector": _GIVEN_WIRE[key.name]}}),)
+        said = self._emptiness(found, now)
+        conditions = with_condition(found.status.conditions, said) if said else found.status.conditions
+        if conditions == found.status.conditions:
+            return Plan(actions)
+        return Plan(actions, _patch_set(found, {"status": {"conditions": wire(conditions)}}, "status"))
+
+    def _emptiness(self, found: ManagedClusterSet, now: datetime) -> Condition | None:
+        """Say whether a set has members; of one that nobody understands nothing can be said."""
+        known = self._known.get(found.metadata.name)
+        if known is None:
+            return None
+        count = len(known.members(self._fleet))
+        return Condition(
+            type=EMPTY,
+            status="False" if count else "True",
+            observed_generation=found.metadata.generation,
+            last_transition_time=timestamp(now),
+            reason="ClustersSelected" if count else "NoClusterMatched",
+            message=f"{count} ManagedClusters selected" if count else "No ManagedCluster selected",
+        )
+
+    def _plan_binding(self, key: Key, now: datetime) -> Plan:
+        binding = self._bindings.get(*key)
+        if binding is None or binding.metadata.deletion_timestamp:
+            return NOTHING
+        meta, exists = binding.metadata, self._sets.get(binding.spec.cluster_set) is not None
+        said = Condition(
+            type=BOUND,
+            status="True" if exists else "False",
+            observed_generation=meta.generation,
+            last_transition_time=timestamp(now),
+            reason="ClusterSetBound" if exists else "ClusterSetNotFound",
+            message="",
+        )
+        conditions = with_condition(binding.status.conditions, said)
+        if conditions == binding.status.conditions:
+            return NOTHING
+        body = {"status": {"conditions": wire(conditions)}}
+        patch = Patch(
+            MANAGED_CLUSTER_SET_BINDING,
+            meta.name,
+            body,
+            meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            subresource="status",
+        )
+        return Plan(status=patch)
+
+
+def cluster_sets_controller(ground: Ground) -> Controller:
+    """Return a controller of sets and bindings."""
+    clusters, sets = ground.informer(MANAGED_CLUSTER), ground.informer(MANAGED_CLUSTER_SET)
+    bindings = ground.informer(MANAGED_CLUSTER_SET_BINDING)
+    reconciler = ClusterSetReconciler(sets, bindings)
+    controller = ground.controller("cluster-sets", reconciler)
+    sets.on_change(reconciler.set_changed)
+
+    def cluster_changed(delta: Delta[ManagedCluster]) -> None:
+        for key in reconciler.cluster_changed(delta):
+            controller.queue.add(key)
+
+    clusters.on_change(cluster_changed)
+
+    def bindings_of(found: ManagedClusterSet) -> list[Key]:
+        return [key_of(binding) for binding in bindings.values() if binding.spec.cluster_set == found.metadata.name]
+
+    controller.watch(sets)
+    controller.watch(sets, keys=bindings_of, when=lambda delta: delta.old is None or delta.new is None)
+    controller.watch(bindings)
+    controller.watch(clusters, keys=lambda _: ())
+    for name in _GIVEN:
+        controller.queue.add(Key(name))
+    return controller
+
+
+def _is_astray(found: ManagedClusterSet) -> bool:
+    """Whether a set that every hub has selects something else than it should."""
+    wanted = _GIVEN.get(found.metadata.name)
+    if wanted is None or found.metadata.annotations.get(AUTOUPDATE_ANNOTATION) == "false":
+        return False
+    has = found.spec.cluster_selector
+    return has.selector_type != wanted.selector_type or has.label_selector != wanted.label_selector
+
+
+def _new_set(name: str) -> Create:
+    selector = {"selectorType": _GIVEN[name].selector_type}
+    body: JSONObject = {
+        "apiVersion": MANAGED_CLUSTER_SET.api_version,
+        "kind": MANAGED_CLUSTER_SET.kind,
+        "metadata": {"name": name},
+        "spec": {"clusterSelector": selector | ({"labelSelector": {}} if _GIVEN[name].label_selector else {})},
+    }
+    return Create(MANAGED_CLUSTER_SET, body)
+
+
+def _patch_set(found: ManagedClusterSet, body: JSONObject, subresource: str = "") -> Patch:
+    meta = found.metadata
+    return Patch(
+        MANAGED_CLUSTER_SET,
+        meta.name,
+        body,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        subresource=subresource,
+    )

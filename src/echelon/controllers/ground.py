@@ -1,0 +1,78 @@
+"""What the controllers of one process stand on together: a client, a clock, metrics, and caches that they share.
+
+A fleet is listed and kept once, however many controllers look at it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from echelon.api.kinds import Kind
+from echelon.controllers.announcing import Announcer
+from echelon.kube.act import Recorder
+from echelon.kube.cache import Indexer
+from echelon.kube.client import Client
+from echelon.kube.clock import Clock
+from echelon.kube.controller import Controller, Reconciler
+from echelon.kube.events import EventRecorder
+from echelon.kube.informer import Informer
+from echelon.kube.metrics import Metrics
+
+T = TypeVar("T")
+
+
+@dataclass
+class Ground:
+    """Makes informers, recorders and controllers."""
+
+    client: Client
+    clock: Clock
+    random: Random
+    metrics: Metrics
+    instance: str  # of this process, in the events that it writes
+    announcers: list[Announcer] = field(default_factory=list)
+    _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
+
+    def informer(
+        self, kind: Kind[T], *, fields: str = "", indexers: Mapping[str, Indexer[T]] | None = None
+    ) -> Informer[T]:
+        """Return the informer of a kind. Whoever needs indexes must be the first to ask for it."""
+        made = self._informers.get((kind.resource, fields))
+        if made is None:
+            made = Informer(
+                self.client, kind, fields=fields, indexers=indexers, random=self.random, metrics=self.metrics
+            )
+            self._informers[kind.resource, fields] = made
+        elif indexers:
+            raise ValueError(f"{kind.resource} has an informer already, and it is without these indexes")
+        return made
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        """All informers that were asked for."""
+        return list(self._informers.values())
+
+    def recorder(self, reporting_controller: str) -> Recorder:
+        """Return what writes events in the name of a controller."""
+        direct = EventRecorder(
+            self.client, self.clock, reporting_controller, self.instance, random=self.random, metrics=self.metrics
+        )
+        announcer = Announcer(direct, self.metrics)
+        self.announcers.append(announcer)
+        return announcer
+
+    def controller(
+        self, name: str, reconciler: Reconciler, *, recorder: Recorder | None = None, workers: int = 1
+    ) -> Controller:
+        """Return a controller, which watches nothing yet."""
+        return Controller(
+            name,
+            reconciler,
+            self.client,
+            self.clock,
+            recorder=recorder or self.recorder(name),
+            random=self.random,
+            workers=workers,
+            metrics=self.metrics,
+        )

@@ -1,0 +1,134 @@
+"""Everything that the placement controller watches, and what each change means to it."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from echelon.api.cluster import (
+    ADD_ON_PLACEMENT_SCORE,
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
+    AddOnPlacementScore,
+    ManagedCluster,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+)
+from echelon.api.kinds import Kind
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
+from echelon.controllers.ground import Ground
+from echelon.controllers.placement import PlacementReconciler
+from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMetrics
+from echelon.controllers.publication import PLACEMENT_LABEL, owners_of, slot_of
+from echelon.engine.placement.balance import Key as EngineKey
+from echelon.kube.cache import Key, key_of
+from echelon.kube.controller import ROUTINE, Controller
+from echelon.kube.informer import Delta
+
+T = TypeVar("T")
+
+KINDS = (
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
+    ADD_ON_PLACEMENT_SCORE,
+    PLACEMENT,
+    PLACEMENT_DECISION,
+)
+# Placements are planned one at a time anyway; this many may wait for the server to write their decisions.
+WORKERS = 16
+# A change is published at once. Those that follow wait for one another, so that a fleet that is being relabelled does
+# not rewrite the same decisions for each of its clusters. Our own writes, when they come back, wait in the same way.
+HOLD_SECONDS = 1.0
+
+
+def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: int = WORKERS) -> Controller:
+    """Return a placement controller."""
+    placements = ground.informer(PLACEMENT)
+    decisions = ground.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})
+    recorder = MeasuringRecorder(ground.recorder("placement-controller"), metrics)
+    reconciler = PlacementReconciler(placements, decisions, metrics, recorder)
+    controller = ground.controller("placement", reconciler, recorder=recorder, workers=workers)
+    placements.on_change(reconciler.placement_changed)
+    decisions.on_change(reconciler.decision_changed)
+    _Feed(reconciler, controller).follow(ground)
+    return controller
+
+
+def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
+    """Walk the placements that care about a decision: its owner, and whoever its label or its name suggests."""
+    meta = decision.metadata
+    names = [owner.name for owner in meta.owner_references if owner.kind == PLACEMENT.kind]
+    names += [meta.labels.get(PLACEMENT_LABEL, ""), *(name for _, name in slot_of(decision))]
+    return (Key(name, meta.namespace) for name in dict.fromkeys(names) if name)
+
+
+class _Feed:
+    """Takes changes to the engine, and the placements that they concern to the queue."""
+
+    def __init__(self, reconciler: PlacementReconciler, controller: Controller) -> None:
+        self._reconciler = reconciler
+        self._scheduler = reconciler.scheduler
+        self._controller = controller
+
+    def follow(self, ground: Ground) -> None:
+        """Watch all that matters."""
+        self._watch(ground, PLACEMENT, self._placement)
+        self._watch(ground, PLACEMENT_DECISION, self._decision)
+        self._watch(ground, MANAGED_CLUSTER, self._cluster)
+        self._watch(ground, MANAGED_CLUSTER_SET, self._cluster_set)
+        self._watch(ground, MANAGED_CLUSTER_SET_BINDING, self._binding)
+        self._watch(ground, ADD_ON_PLACEMENT_SCORE, self._score)
+
+    def _watch(self, ground: Ground, kind: Kind[T], handler: Callable[[Delta[T]], None]) -> None:
+        informer = ground.informer(kind)
+        informer.on_change(handler)
+        # The controller gets its keys from here, and still has to wait until everything is known.
+        self._controller.watch(informer, keys=_none)
+
+    def _placement(self, delta: Delta[Placement]) -> None:
+        old, new, key = delta.old, delta.new, key_of(delta.object)
+        if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
+            self._controller.queue.add(key, ROUTINE if delta.initial else 0)
+        else:
+            self._add([key])
+
+    def _decision(self, delta: Delta[PlacementDecision]) -> None:
+        if delta.initial:  # its placement is new to us, too
+            return
+        self._add(key for obj in (delta.old, delta.new) if obj is not None for key in _placements_of(obj))
+
+    def _cluster(self, delta: Delta[ManagedCluster]) -> None:
+        new = delta.new
+        scheduler = self._scheduler
+        self._concern(scheduler.cluster(new) if new else scheduler.cluster_gone(delta.object.metadata.name))
+
+    def _cluster_set(self, delta: Delta[ManagedClusterSet]) -> None:
+        new, scheduler = delta.new, self._scheduler
+        if new is None:
+            self._concern(scheduler.cluster_set_gone(delta.object.metadata.name))
+        elif delta.old is None or delta.old.spec != new.spec:
+            self._concern(scheduler.cluster_set(new))
+
+    def _binding(self, delta: Delta[ManagedClusterSetBinding]) -> None:
+        meta, scheduler = delta.object.metadata, self._scheduler
+        gone = delta.new is None
+        self._concern(scheduler.binding_gone(meta.namespace, meta.name) if gone else scheduler.binding(delta.object))
+
+    def _score(self, delta: Delta[AddOnPlacementScore]) -> None:
+        meta, scheduler = delta.object.metadata, self._scheduler
+        gone = delta.new is None
+        self._concern(scheduler.score_gone(meta.namespace, meta.name) if gone else scheduler.score(delta.object))
+
+    def _concern(self, placements: Iterable[EngineKey]) -> None:
+        self._add(Key(name, namespace) for namespace, name in sorted(placements))
+
+    def _add(self, keys: Iterable[Key]) -> None:
+        """Have placements planned, at once unless their decisions were written only a moment ago."""
+        now = asyncio.get_running_loop().time()
+        for key in dict.fromkeys(keys):
+            self._controller.queue.add(key, after=self._reconciler.wrote_at(key) + HOLD_SECONDS - now)
+
+
+def _none(_: object) -> Iterable[Key]:
+    return ()

@@ -1,0 +1,138 @@
+"""Runs controllers by name against a hub, until they are told to stop.
+
+What they need can be checked before anything starts: a controller whose kinds are not served waits for them, and a
+person should not have to find out why. Of several processes one works at a time, if a lease is asked for; everything is
+built anew each time that the lease is won, so nothing that a former leader knew can be outdated.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from echelon.api.kinds import Kind
+from echelon.controllers import cluster_sets, health, placement_sources
+from echelon.controllers.ground import Ground
+from echelon.controllers.placement_metrics import PlacementMetrics
+from echelon.kube.client import Client, Reader
+from echelon.kube.clock import Clock
+from echelon.kube.controller import Controller
+from echelon.kube.errors import NotFound
+from echelon.kube.leader import LeaderElection
+from echelon.kube.metrics import Metrics, measure_lag
+
+_log = logging.getLogger(__name__)
+
+
+class UnknownController(ValueError):
+    """A controller was named that does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no controller {name!r}; there are {', '.join(NAMES)}")
+        self.name = name
+
+
+class MissingKinds(Exception):
+    """A hub does not serve kinds that controllers need."""
+
+    def __init__(self, kinds: Sequence[Kind[Any]]) -> None:
+        missing = ", ".join(kind.resource for kind in kinds)
+        super().__init__(f"the hub does not serve {missing}; install them: echelon crds | kubectl apply -f -")
+        self.kinds = tuple(kinds)
+
+
+@dataclass(frozen=True)
+class _Known:
+    kinds: tuple[Kind[Any], ...]
+    build: Callable[[Ground, PlacementMetrics], Controller]
+
+
+_CONTROLLERS = {
+    "placement": _Known(placement_sources.KINDS, placement_sources.placement_controller),
+    "cluster-sets": _Known(cluster_sets.KINDS, lambda ground, _: cluster_sets.cluster_sets_controller(ground)),
+    "cluster-health": _Known(health.KINDS, lambda ground, _: health.cluster_health_controller(ground)),
+}
+NAMES = tuple(_CONTROLLERS)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Where processes agree on who works."""
+
+    namespace: str
+    name: str = "echelon-controllers"
+
+
+class Controllers:
+    """Controllers of one process; `run` them once, or under a lease again and again."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        names: Iterable[str] = NAMES,
+        *,
+        random: Random,
+        metrics: Metrics,
+        instance: str,
+    ) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        for name in self._names:
+            if name not in _CONTROLLERS:
+                raise UnknownController(name)
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._metrics = metrics
+        self._placement_metrics = PlacementMetrics(metrics.registry)
+        self._instance = instance
+
+    async def check(self) -> None:
+        """Raise `MissingKinds` unless the hub serves everything that is needed."""
+        needed = {kind.resource: kind for name in self._names for kind in _CONTROLLERS[name].kinds}
+        if missing := [kind for kind in needed.values() if not await _is_served(self._client, kind)]:
+            raise MissingKinds(missing)
+
+    async def run(self, lease: Lease | None = None, *, ready: Callable[[], None] | None = None) -> None:
+        """Work until cancelled; with a lease, whenever it is held. `ready` is called when all caches are full."""
+        if lease is None:
+            await self._work(ready)
+            return
+        election = LeaderElection(
+            self._client, self._clock, lease.name, lease.namespace, self._instance, random=self._random
+        )
+        await election.run(lambda: self._work(ready))
+
+    async def _work(self, ready: Callable[[], None] | None) -> None:
+        ground = Ground(self._client, self._clock, self._random, self._metrics, self._instance)
+        controllers = [_CONTROLLERS[name].build(ground, self._placement_metrics) for name in self._names]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(measure_lag(self._metrics), name="lag")
+            for announcer in ground.announcers:
+                group.create_task(announcer.run(), name="events")
+            for informer in ground.informers:
+                group.create_task(informer.run(), name=f"informer of {informer.kind.plural}")
+            for controller in controllers:
+                group.create_task(controller.run(), name=f"controller {controller.name}")
+            for informer in ground.informers:
+                await informer.wait_synced()
+            _log.info("%s: all caches are full", ", ".join(self._names))
+            if ready is not None:
+                ready()
+
+
+def freeze() -> None:
+    """Keep the garbage collector from walking through full caches again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+async def _is_served(reader: Reader, kind: Kind[Any]) -> bool:
+    try:
+        await reader.list(kind, limit=1)
+    except NotFound:
+        return False
+    return True
