@@ -19,7 +19,7 @@ from echelon.kube.informer import Informer
 
 CLUSTERS = 100
 LEASE_SECONDS = 60.0
-_HOURS = 2
+_HOURS = 1
 _BEGUN = "begun"
 
 
