@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.api.core import CONFIG_MAP, NAMESPACE
-from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan, Reference
+from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan, Reference, Together
 from echelon.fleet.loop import run
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
@@ -234,5 +234,38 @@ def test_a_second_write_still_notices_what_somebody_else_wrote_between() -> None
         await client.patch(CONFIG_MAP, "between", MergePatch({"data": {"c": "3"}}), "default")
         with pytest.raises(Conflict):
             await anext(steps)
+
+    in_hub(story)
+
+
+def test_independent_writes_are_all_tried_and_a_failure_among_them_ends_the_plan_after_them() -> None:
+    async def story(client: InProcessClient) -> None:
+        await client.create(CONFIG_MAP, body("taken"), "default")
+        with pytest.raises(AlreadyExists):
+            await done(client, Together((create("a"), create("taken"), create("b"))), create("never"))
+        assert await names(client) == ["a", "b", "taken"]
+
+    in_hub(story)
+
+
+def test_more_independent_writes_than_are_made_at_once_are_made_all_the_same() -> None:
+    async def story(client: InProcessClient) -> None:
+        wanted = [f"c{number:03}" for number in range(100)]
+        written = await done(client, Together(tuple(map(create, wanted))), create("last"))
+        assert [one.name for one in written][-1] == "last"
+        assert await names(client) == [*wanted, "last"]
+
+    in_hub(story)
+
+
+def test_what_follows_independent_writes_builds_on_the_versions_that_they_led_to() -> None:
+    async def story(client: InProcessClient) -> None:
+        old = await client.create(CONFIG_MAP, body("one"), "default")
+        version = old.metadata.resource_version
+        first, second = (
+            Patch(CONFIG_MAP, "one", {"data": {key: "x"}}, "default", resource_version=version) for key in "ab"
+        )
+        await done(client, Together((first,)), second)
+        assert (await client.get(CONFIG_MAP, "one", "default")).data == {"a": "x", "b": "x"}
 
     in_hub(story)

@@ -81,7 +81,21 @@ class Emit:
     related: Reference | None = None
 
 
-Action: TypeAlias = Create | Patch | Apply | Delete | Emit
+Write: TypeAlias = Create | Patch | Apply | Delete
+
+
+@dataclass(frozen=True)
+class Together:
+    """Writes that do not depend on each other and may be made at once, in any order, each to an object of its own.
+
+    All of them are tried, whatever becomes of the others, because one cluster's trouble must not keep the rest waiting.
+    If any failed, the plan ends after them.
+    """
+
+    writes: tuple[Write, ...]
+
+
+Action: TypeAlias = Write | Together | Emit
 
 
 @dataclass(frozen=True)

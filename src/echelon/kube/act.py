@@ -3,20 +3,25 @@
 Each write is reported as soon as the server has confirmed it, so that whoever must remember them knows of all that
 happened even when a later one fails. A later write of the same object expects the version that the earlier one led to,
 so that a plan may write an object twice and still notice everybody else. Nothing is tried again here: what failed is a
-reason to look at the world again and to make a new plan.
+reason to look at the world again and to make a new plan. Writes that the plan calls independent are made side by side.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Protocol
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan
+from echelon.engine.plan import Create, Delete, Emit, Patch, Plan, Together, Write
 from echelon.kube.cache import identity_of
 from echelon.kube.client import ApplyPatch, DeleteOptions, MergePatch, Preconditions, WriteOptions, Writer
 from echelon.kube.errors import ApiError
 from echelon.kube.metrics import Metrics
+
+# As many as keep a server busy; more only wait there, and time out there.
+AT_ONCE = 32
 
 
 class Recorder(Protocol):
@@ -46,16 +51,31 @@ async def act(
 
     `manager` is the name under which the server keeps our fields.
     """
-    options = WriteOptions(field_manager=manager)
-    own: dict[tuple[str, str, str], Written] = {}
+    act_on = _Writing(client, WriteOptions(field_manager=manager), metrics)
     for planned in plan.actions if plan.status is None else (*plan.actions, plan.status):
         if isinstance(planned, Emit):
             await recorder.emit(planned)
-            continue
-        action = _after_own(planned, own)
+        elif isinstance(planned, Together):
+            async for written in act_on.together(planned.writes):
+                yield written
+        else:
+            yield await act_on.write(planned)
+
+
+@dataclass
+class _Writing:
+    """The writes of one plan."""
+
+    client: Writer
+    options: WriteOptions
+    metrics: Metrics | None
+    own: dict[tuple[str, str, str], Written] = field(default_factory=dict)
+
+    async def write(self, planned: Write) -> Written:
+        action = _after_own(planned, self.own)
         code = "200"
         try:
-            written = await _write(action, client, options)
+            written = await _write(action, self.client, self.options)
         except ApiError as error:
             code = str(error.status_code)
             raise
@@ -63,15 +83,39 @@ async def act(
             code = "none"
             raise
         finally:
-            if metrics is not None:
-                metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
-        own[_object(written)] = written
-        yield written
+            if self.metrics is not None:
+                self.metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
+        self.own[_object(written)] = written
+        return written
+
+    async def together(self, writes: Sequence[Write]) -> AsyncIterator[Written]:
+        waiting, running = iter(writes), list[asyncio.Task[Written]]()
+        failure: Exception | None = None
+        try:
+            while True:
+                running += [asyncio.create_task(self.write(one)) for one in islice(waiting, AT_ONCE - len(running))]
+                if not running:
+                    break
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                ended, running = [task for task in running if task.done()], [t for t in running if not t.done()]
+                for task in ended:
+                    error = task.exception()
+                    if error is None:
+                        yield task.result()
+                    elif isinstance(error, Exception):
+                        failure = failure or error
+                    else:
+                        raise error  # the process is dying, and nothing else matters
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running)
+        if failure is not None:
+            raise failure
 
 
-def _after_own(
-    action: Create | Patch | Apply | Delete, own: Mapping[tuple[str, str, str], Written]
-) -> Create | Patch | Apply | Delete:
+def _after_own(action: Write, own: Mapping[tuple[str, str, str], Written]) -> Write:
     """Let a write build on what the same plan wrote before: the plan could not know which version that would be."""
     if not isinstance(action, Patch | Delete):
         return action
@@ -86,7 +130,7 @@ def _object(written: Written) -> tuple[str, str, str]:
     return written.kind.resource, written.namespace, written.name
 
 
-async def _write(action: Create | Patch | Apply | Delete, client: Writer, options: WriteOptions) -> Written:
+async def _write(action: Write, client: Writer, options: WriteOptions) -> Written:
     kind, namespace = action.kind, action.namespace
     if isinstance(action, Delete):
         expected = Preconditions(action.uid, action.resource_version)
