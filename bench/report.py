@@ -50,6 +50,9 @@ def as_json(
     spent: Mapping[str, Spent],
     stages: Sequence[Stage],
     runtime: Mapping[str, float],
+    *,
+    rollout: Mapping[str, float],
+    placement: Mapping[str, float],
 ) -> str:
     """Return everything, unrounded."""
     document = {
@@ -65,6 +68,8 @@ def as_json(
         },
         "pipeline": {stage.name: stage.microseconds for stage in stages},
         "runtime": dict(runtime),
+        "rollout": dict(rollout),
+        "placement": dict(placement),
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 

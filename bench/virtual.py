@@ -16,6 +16,7 @@ from echelon.kube.client import Client, MergePatch
 from echelon.kube.controller import Controller
 from echelon.kube.faults import NO_FAULTS
 from echelon.kube.informer import Informer
+from echelon.kube.metrics import Metrics
 
 CLUSTERS = 100
 LEASE_SECONDS = 60.0
@@ -51,11 +52,19 @@ async def _renew(client: Client) -> None:
 
 
 async def _follow(*clients: Client) -> None:
-    loop = running()
+    loop, metrics = running(), Metrics()  # a process has one set of metrics
     async with asyncio.TaskGroup() as group:
-        for client in clients:
-            informer = Informer(client, LEASE, "default", random=loop.random)
-            controller = Controller("leases", _Looks(), client, loop.clock, recorder=_Silent(), random=loop.random)
+        for number, client in enumerate(clients):
+            informer = Informer(client, LEASE, "default", random=loop.random, metrics=metrics)
+            controller = Controller(
+                f"leases {number}",
+                _Looks(),
+                client,
+                loop.clock,
+                recorder=_Silent(),
+                random=loop.random,
+                metrics=metrics,
+            )
             controller.watch(informer)
             group.create_task(informer.run())
             group.create_task(controller.run())

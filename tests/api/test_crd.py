@@ -3,7 +3,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from echelon.api import registry
+from echelon.api import multicluster, registry
 from echelon.api.base import APIStruct, JSONObject, field
 from echelon.api.crd import check_structural, crd
 from echelon.api.kinds import Column, Kind, Scale
@@ -187,7 +187,7 @@ def words(schema: JSONObject) -> set[str]:
 
 OURS = [
     pytest.param(found["schema"]["openAPIV3Schema"], id=f"{manifest['metadata']['name']}/{found['name']}")
-    for manifest in registry.crds()
+    for manifest in (*registry.crds(), *registry.collect(multicluster.KINDS).crds())
     for found in manifest["spec"]["versions"]
 ]
 

@@ -26,6 +26,8 @@ def test_a_small_fleet_is_measured_from_outside_and_from_inside() -> None:
     assert all(figure["value"] > 0 for name, figure in said["figures"].items() if not name.endswith("_cpu"))
     assert {"create", "list", "get", "update status", "watch fan-out"} <= said["phases"].keys()
     assert sum(said["pipeline"].values()) > 0
+    assert len(said["rollout"]) == 4
+    assert all(milliseconds > 0 for milliseconds in said["rollout"].values())
 
 
 def test_a_server_that_cannot_be_talked_to_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -51,3 +51,18 @@ def test_an_unknown_name_is_an_error_that_lists_what_exists() -> None:
     assert result.output.startswith("Error: no CRD named plaicements. There are:\n")
     assert f"  {PLACEMENTS}\n" in result.output
     assert "apiVersion" not in result.output
+
+
+def test_the_definition_of_sig_multicluster_is_printed_when_asked_for(everything: list[dict[str, Any]]) -> None:
+    result = run("--multicluster")
+    assert result.exit_code == 0
+    (found,) = yaml.load_all(result.output, Loader=yaml.CSafeLoader)
+    assert found["metadata"]["name"] == "placementdecisions.multicluster.x-k8s.io"
+    (version,) = found["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    assert schema["required"] == ["decisions"]
+    assert schema["properties"]["decisions"]["maxItems"] == 100
+    reference = schema["properties"]["decisions"]["items"]["properties"]["clusterProfileRef"]
+    assert (reference["required"], set(reference["properties"])) == (["name"], {"name", "namespace"})
+    assert "subresources" not in version
+    assert found not in everything

@@ -183,6 +183,38 @@ def test_every_cluster_is_explained(echelon: Callable[..., str]) -> None:
     assert {part["name"] for part in document["scores"]} >= {"Steady", "Balance"}
 
 
+def test_a_placement_that_is_not_stored_can_be_explained(echelon: Callable[..., str], tmp_path: Path) -> None:
+    eventually(lambda: echelon("list", "-n", NS), r"^few +True")
+    file = tmp_path / "placement.yaml"
+    spec = {"numberOfClusters": 1, "predicates": [_labels(tier="canary")]}
+    placement = {"apiVersion": PLACEMENT.api_version, "kind": "Placement", "metadata": {"name": "new"}, "spec": spec}
+    file.write_text(yaml.safe_dump(placement))
+    found = json.loads(echelon("explain", "-f", str(file), "-n", NS, "-o", "json"))
+    assert [each["clusterName"] for each in found if each["selected"]] == ["cluster-00"]
+    assert {each["reason"] for each in found} == {"Selected", "NotAmongTheBest", "NoPredicateMatches"}
+    assert '"new" not found' in echelon("show", "new", "-n", NS, code=1)
+    for text, said in (
+        ("a: b: c", "has no placement"),
+        ("{}", "missing required field `spec`"),
+        (yaml.safe_dump({**placement, "kind": "Deployment"}), "has no Placement of"),
+    ):
+        file.write_text(text)
+        assert said in echelon("explain", "-f", str(file), "-n", NS, code=1)
+    assert "name a placement, or give a file" in echelon("explain", "-n", NS, code=2)
+
+
+def test_who_may_not_read_placements_is_told_so(furnished: HubProcess, tmp_path: Path) -> None:
+    nobody = yaml.safe_load(furnished.kubeconfig.read_text())
+    for user in nobody["users"]:
+        user["user"] = {}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(nobody))
+    result = CliRunner().invoke(main, ["placement", "explain", "--kubeconfig", str(path), "few", "-n", NS])
+    assert result.exit_code == 1
+    assert "forbidden" in result.output
+    assert "Traceback" not in result.output
+
+
 def test_groups_are_cut_again_on_request(echelon: Callable[..., str], furnished: HubProcess) -> None:
     async def change(name: str, tier: str) -> None:
         async with HttpClient(load(furnished.kubeconfig)) as client:
@@ -209,6 +241,18 @@ def test_mistakes_name_the_object_and_end_with_one(echelon: Callable[..., str]) 
     result = CliRunner().invoke(main, ["placement", "list", "--kubeconfig", "/nowhere/kubeconfig"])
     assert result.exit_code == 1
     assert "/nowhere/kubeconfig" in result.output
+
+
+def test_publishing_for_sig_multicluster_needs_a_definition_and_says_which_command_has_it(
+    furnished: HubProcess, tmp_path: Path
+) -> None:
+    options = ("--no-leader-elect", "--controllers", "placement", "--publish-multicluster")
+    run = controllers(furnished, tmp_path / "log", *options)
+    assert run.process.wait(timeout=60) == 1
+    said = run.log.read_text()
+    assert "does not serve placementdecisions.multicluster.x-k8s.io" in said
+    assert "echelon crds --multicluster | kubectl apply" in said
+    assert "Traceback" not in said
 
 
 def test_an_unknown_controller_is_a_mistake_of_usage(furnished: HubProcess) -> None:

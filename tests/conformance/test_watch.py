@@ -155,7 +155,7 @@ async def test_a_bookmark_is_a_place_to_go_on_from(client: Client, new_namespace
     start = (await client.list(CONFIG_MAP, here)).resource_version
     elsewhere = await client.create(CONFIG_MAP, config_map("other"), there)
     bookmarks: list[Event[Document]] = []
-    async with asyncio.timeout(80):
+    async with asyncio.timeout(180):
         while not bookmarks:  # a server tries to send one before a watch ends, and does not promise it
             watch = client.watch(CONFIG_MAP, here, resource_version=start, timeout_seconds=10)
             bookmarks = [event async for event in watch if event.type is EventType.BOOKMARK]

@@ -27,6 +27,7 @@ from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import MergePatch
+from echelon.kube.clock import Clock
 from echelon.kube.errors import AlreadyExists
 from echelon.kube.metrics import Metrics
 
@@ -44,21 +45,28 @@ Shape = list[tuple[str, int]]  # name and size of each decision group
 class Sight:
     """Reads decisions as a consumer does, at every commit, and notes clusters that vanish."""
 
+    prefix: str = ""
     lists: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)  # placement and clusters, by decision
     protected: dict[str, frozenset[str]] = field(default_factory=dict)  # by placement
     vanished: set[str] = field(default_factory=set)
     largest: int = 0
     writes: list[str] = field(default_factory=list)  # names of decisions, one for each commit
+    contents: list[tuple[str, list[str]]] = field(default_factory=list)  # and the clusters that they had then
+    versions: dict[str, str] = field(default_factory=dict)
 
     def see(self, name: str, obj: JSONObject | None) -> None:
         self.writes.append(name)
         placement = self.lists.get(name, ("", frozenset()))[0]
         if obj is None:
             self.lists.pop(name, None)
+            self.versions.pop(name, None)
         else:
+            self.versions[name] = obj["metadata"]["resourceVersion"]
             placement = obj["metadata"]["labels"].get(PLACEMENT_LABEL, "")
-            listed = [entry["clusterName"] for entry in obj.get("status", {}).get("decisions", [])]
+            entries = obj.get("status", {}).get("decisions", [])
+            listed = [entry["clusterName"].removeprefix(self.prefix) for entry in entries]
             self.lists[name] = (placement, frozenset(listed))
+            self.contents.append((name, listed))
             self.largest = max(self.largest, len(listed))
         self.vanished |= self.protected.get(placement, frozenset()) - self.union(placement)
 
@@ -74,7 +82,11 @@ class Sight:
 class Hub:
     """What a story is told with."""
 
-    client: InProcessClient
+    client: InProcessClient  # on a real hub another one, which does the same
+    clock: Clock
+    namespace: str = NS
+    prefix: str = ""  # of the names of what is in no namespace
+    patience: float = 0.0  # seconds of real time within which controllers answer; 0 where time is virtual
     metrics: Metrics = field(default_factory=Metrics)
     sight: Sight = field(default_factory=Sight)
     commits: list[str] = field(default_factory=list)
@@ -83,8 +95,8 @@ class Hub:
     def start(self, *names: str) -> asyncio.Task[None]:
         self.metrics = Metrics()
         wanted = names or ("placement",)
-        clock, chance = running().clock, Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
-        made = Controllers(self.client, clock, wanted, random=chance, metrics=self.metrics, instance="test")
+        chance = Random(len(self.controllers))  # noqa: S311 - repeatable on purpose
+        made = Controllers(self.client, self.clock, wanted, random=chance, metrics=self.metrics, instance="test")
         self.controllers.append(asyncio.create_task(made.run()))
         return self.controllers[-1]
 
@@ -95,11 +107,39 @@ class Hub:
 
     async def settle(self, seconds: float = 5.0) -> None:
         """Let time pass, far more than controllers need."""
+        assert not self.patience, "time is real here: wait for something"
         await asyncio.sleep(seconds)
+
+    async def until(self, check: Callable[[], Awaitable[None]]) -> None:
+        """Wait until a check holds; where time is virtual, until it should."""
+        if not self.patience:
+            await self.settle()
+            await check()
+            return
+        async with asyncio.timeout(self.patience):
+            while True:
+                try:
+                    await check()
+                except (AssertionError, LookupError, StopIteration):
+                    await asyncio.sleep(0.05)
+                else:
+                    break
+        await check()
+
+    async def shows(self, shape: Shape, name: str = "p") -> None:
+        """Wait until a placement has these groups, and the reader has seen all of it."""
+
+        async def check() -> None:
+            assert await self.groups(name) == shape
+            for each, decision in (await self.decisions(name)).items():
+                assert self.sight.versions[each] == decision.metadata.resource_version
+
+        await self.until(check)
 
     async def create(self, kind: Kind[Any], name: str, namespace: str = "", **fields: Any) -> None:
         labels, annotations = fields.pop("labels", {}), fields.pop("annotations", {})
-        metadata = {"name": name, "labels": labels, "annotations": annotations, **fields.pop("metadata", {})}
+        metadata = {"name": self.named(kind, name), "labels": labels, "annotations": annotations}
+        metadata |= fields.pop("metadata", {})
         status = fields.pop("status", None)
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
         await self.client.create(kind.untyped(), body, namespace)
@@ -109,20 +149,28 @@ class Hub:
     async def patch(
         self, kind: Kind[Any], name: str, body: JSONObject, namespace: str = "", subresource: str = ""
     ) -> None:
-        await self.client.patch(kind.untyped(), name, MergePatch(body), namespace, subresource=subresource)
+        named = self.named(kind, name)
+        await self.client.patch(kind.untyped(), named, MergePatch(body), namespace, subresource=subresource)
+
+    def named(self, kind: Kind[Any], name: str) -> str:
+        """Return the name that something has on this hub; what is in no namespace may not meet that of others."""
+        return name if kind.namespaced else f"{self.prefix}{name}"
 
     async def cluster(self, name: str, cluster_set: str = "set", **fields: Any) -> None:
-        labels = {SET_LABEL: cluster_set, **fields.pop("labels", {})}
+        labels = {SET_LABEL: f"{self.prefix}{cluster_set}", **fields.pop("labels", {})}
         await self.create(
             MANAGED_CLUSTER, name, labels=labels, spec={"hubAcceptsClient": True, **fields.pop("spec", {})}, **fields
         )
 
     async def clusters(self, names: Iterable[str], cluster_set: str = "set", **labels: str) -> None:
-        for name in names:
-            await self.cluster(name, cluster_set, labels=labels)
+        work = [self.cluster(name, cluster_set, labels=labels) for name in names]
+        if self.patience:
+            await asyncio.gather(*work)
+        for each in () if self.patience else work:
+            await each
 
     async def delete(self, kind: Kind[Any], name: str, namespace: str = "") -> None:
-        await self.client.delete(kind, name, namespace)
+        await self.client.delete(kind, self.named(kind, name), namespace)
 
     async def cluster_set(self, name: str = "set", selector: JSONObject | None = None) -> None:
         wanted: JSONObject = {"selectorType": "ExclusiveClusterSetLabel"}
@@ -130,8 +178,9 @@ class Hub:
             wanted = {"selectorType": "LabelSelector", "labelSelector": selector}
         await self.create(MANAGED_CLUSTER_SET, name, spec={"clusterSelector": wanted})
 
-    async def bind(self, name: str = "set", namespace: str = NS) -> None:
-        await self.create(MANAGED_CLUSTER_SET_BINDING, name, namespace, spec={"clusterSet": name})
+    async def bind(self, name: str = "set", namespace: str = "") -> None:
+        bound = f"{self.prefix}{name}"
+        await self.create(MANAGED_CLUSTER_SET_BINDING, bound, namespace or self.namespace, spec={"clusterSet": bound})
 
     async def bound_set(self, name: str = "set", selector: JSONObject | None = None) -> None:
         await self.cluster_set(name, selector)
@@ -146,23 +195,24 @@ class Hub:
         body = {"status": {"scores": [{"name": "demo", "value": value}], **status}}
         await self.patch(ADD_ON_PLACEMENT_SCORE, "demo", body, cluster, "status")
 
-    async def place(self, name: str = "p", namespace: str = NS, **spec: Any) -> None:
+    async def place(self, name: str = "p", namespace: str = "", **spec: Any) -> None:
         annotations = spec.pop("annotations", {})
-        await self.create(PLACEMENT, name, namespace, annotations=annotations, spec=spec)
+        await self.create(PLACEMENT, name, namespace or self.namespace, annotations=annotations, spec=spec)
 
     async def respec(self, name: str = "p", **spec: Any) -> None:
-        await self.patch(PLACEMENT, name, {"spec": spec}, NS)
+        await self.patch(PLACEMENT, name, {"spec": spec}, self.namespace)
 
     async def placement(self, name: str = "p") -> Placement:
-        return await self.client.get(PLACEMENT, name, NS)
+        return await self.client.get(PLACEMENT, name, self.namespace)
 
     async def decisions(self, name: str = "p") -> dict[str, PlacementDecision]:
-        page = await self.client.list(PLACEMENT_DECISION, NS, labels=f"{PLACEMENT_LABEL}={name}")
+        page = await self.client.list(PLACEMENT_DECISION, self.namespace, labels=f"{PLACEMENT_LABEL}={name}")
         return {item.metadata.name: item for item in page.items}
 
     async def selected(self, name: str = "p") -> list[str]:
         found = (await self.decisions(name)).values()
-        return sorted(entry.cluster_name for item in found for entry in (item.status.decisions if item.status else ()))
+        listed = (entry.cluster_name for item in found for entry in (item.status.decisions if item.status else ()))
+        return sorted(name.removeprefix(self.prefix) for name in listed)
 
     async def groups(self, name: str = "p") -> Shape:
         """Return the groups as the placement's status has them, having checked that the decisions agree with it."""
@@ -193,7 +243,7 @@ class Hub:
 
     async def events(self) -> list[tuple[str, str]]:
         """Return reason and related object of all events, in the order in which they were written."""
-        found = (await self.client.list(EVENT.untyped(), NS)).items
+        found = (await self.client.list(EVENT.untyped(), self.namespace)).items
         ordered = sorted(found, key=lambda event: int(event["metadata"]["resourceVersion"]))
         return [(event["reason"], event.get("related", {}).get("name", "")) for event in ordered]
 
@@ -202,7 +252,7 @@ class Hub:
 async def hub(*, rules: bool = True) -> AsyncIterator[Hub]:
     cluster = memory_cluster(clock=running().clock.now, seed=1)
     await bootstrap(cluster)
-    here = Hub(InProcessClient(cluster, ROOT))
+    here = Hub(InProcessClient(cluster, ROOT), running().clock)
     for definition in CRDS if rules else without_rules(CRDS):
         await here.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
     await here.client.create(NAMESPACE.untyped(), {"metadata": {"name": NS}})

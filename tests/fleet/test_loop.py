@@ -25,6 +25,17 @@ def test_a_week_passes_at_once_and_the_wall_clock_moves_with_it() -> None:
     assert run(main()) == (WEEK, datetime(2026, 1, 8, tzinfo=UTC))
 
 
+def test_timers_of_one_moment_fire_in_the_order_in_which_they_were_set() -> None:
+    async def main() -> list[int]:
+        fired: list[int] = []
+        for number in range(50):
+            running().call_at(10.0, fired.append, number)
+        await asyncio.sleep(10)
+        return fired
+
+    assert run(main()) == list(range(50))
+
+
 def test_timers_fire_in_order_of_their_moments() -> None:
     async def main() -> list[float]:
         fired: list[float] = []

@@ -266,8 +266,9 @@ def test_a_list_that_is_older_than_the_cache_is_not_believed_at_once() -> None:
         Page([config("a", 5)], "50"),
         Page([config("a", 120)], "130"),
     ]
-    _, seen = scripted(Server(lists, [[Gone("too old")], [Silence]]), 600.0)
+    informer, seen = scripted(Server(lists, [[Gone("too old")], [Silence]]), 600.0)
     assert [delta.object.metadata.resource_version for delta in seen.deltas] == ["90", "120"]
+    assert (informer.went_back, informer.reached) == (0, "130")
 
 
 def test_a_server_that_insists_on_an_older_state_is_believed_in_the_end() -> None:
@@ -275,6 +276,7 @@ def test_a_server_that_insists_on_an_older_state_is_believed_in_the_end() -> Non
     informer, seen = scripted(Server(lists, [[Gone("too old")], [Silence]]), 600.0)
     assert [obj.metadata.resource_version for obj in informer.values()] == ["5"]
     assert seen.told() == ["+a", "+b", "~a", "-b"]
+    assert (informer.went_back, informer.reached) == (1, "50")
 
 
 def test_after_a_server_was_restored_names_that_were_deleted_before_can_come_back() -> None:

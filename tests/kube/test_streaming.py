@@ -69,6 +69,12 @@ def test_events_are_typed_and_have_their_versions() -> None:
     assert object_of(events[0]).data == {"k": "v"}
 
 
+def test_fields_may_come_in_any_order() -> None:
+    obj = {"metadata": {"name": "a", "resourceVersion": "7"}, "data": {"x": "1"}}
+    event = EventDecoder(CONFIG_MAP)(msgspec.json.encode({"object": obj, "type": "MODIFIED"}))
+    assert (event.type, event.resource_version, object_of(event).data) == (EventType.MODIFIED, "7", {"x": "1"})
+
+
 def test_a_type_without_metadata_has_the_version_all_the_same() -> None:
     class Bare(msgspec.Struct):
         data: dict[str, str] = {}

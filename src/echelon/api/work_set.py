@@ -52,6 +52,14 @@ class ManifestWorkReplicaSetSpec(APIStruct, frozen=True, gc=False, kw_only=True)
             enum=("Background", "Foreground"),
         ),
     ] = "Background"
+    revision_history_limit: Annotated[
+        int | None,
+        field(
+            "How many revisions of the template are kept to go back to; 10 when absent. An addition of Echelon.",
+            format="int32",
+            minimum=1,
+        ),
+    ] = None
 
 
 class ManifestWorkReplicaSetSummary(APIStruct, frozen=True, gc=False, kw_only=True):

@@ -8,11 +8,14 @@ import click
 from echelon import __version__
 
 _COMMANDS = {
+    "agent": "Make a cluster part of a fleet.",
     "crds": "Print the custom resource definitions.",
-    "demo": "Start a hub, fill it, look at it, and stop.",
+    "demo": "Roll a change out on a simulated fleet, and look at it.",
     "hub": "Run the embedded hub in the foreground.",
     "placement": "Look at placements, and ask why.",
+    "rollout": "Watch rollouts, ask what they wait for, steer them.",
     "run": "Run controllers against a hub.",
+    "up": "Run a hub, the controllers and a simulated fleet.",
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import yaml
 
-from echelon.api import registry
+from echelon.api import multicluster, registry
 from echelon.api.base import JSONObject
 
 # The C library is several times faster, and not everywhere.
@@ -16,12 +16,19 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="Format to print.")
-def crds(names: tuple[str, ...], output: str) -> None:
+@click.option(
+    "--multicluster",
+    "foreign",
+    is_flag=True,
+    help="Those of SIG Multicluster that `echelon run --publish-multicluster` needs, instead of Echelon's own.",
+)
+def crds(names: tuple[str, ...], output: str, *, foreign: bool) -> None:
     """Print the CustomResourceDefinitions, for `kubectl apply --server-side -f -`.
 
     A NAME is that of a CRD or its first part: placements.cluster.open-cluster-management.io or placements.
     """
-    chosen = _chosen(registry.crds(), names)
+    everything = registry.collect(multicluster.KINDS) if foreign else registry.registry()
+    chosen = _chosen(everything.crds(), names)
     if output == "json":
         listed = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": chosen}
         click.echo(json.dumps(listed, indent=2))

@@ -1,117 +1,119 @@
-"""`echelon demo`: everything that there is so far, in half a minute and one process."""
+"""`echelon demo`: a staged rollout on a simulated fleet, from nothing, in a minute and one process."""
 
 import asyncio
-import contextlib
+import logging
+import sys
 import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
+import yaml
 
 from echelon.api import registry
 from echelon.api.base import JSONObject
-from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.kinds import Kind
-from echelon.cli.columns import print_columns
 from echelon.cli.hub import write_kubeconfig
-from echelon.cli.process import run
-from echelon.hub.server import Hub, Settings
-from echelon.hub.web.table import Printer
-from echelon.kube.client import ApplyPatch, MergePatch
+from echelon.cli.process import run, stop_on_signals
+from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture, draw
+from echelon.cli.rollout_reading import read
+from echelon.cli.rollout_tree import Screen, tree
+from echelon.cli.up import say, started
+from echelon.fleet.local import Local, Settings
+from echelon.kube.client import ApplyPatch, Client
+from echelon.kube.errors import NotFound
 
-# Name, region, environment, Kubernetes version, available.
+_EXAMPLE = Path("examples/canary-then-regions.yaml")  # in the repository, from where `make demo` runs
+_NAME, _NAMESPACE = "storefront", "shop"
 _FLEET = (
-    ("ams-1", "europe", "canary", "v1.36.1", True),
-    ("ams-2", "europe", "prod", "v1.36.1", True),
-    ("fra-1", "europe", "prod", "v1.35.4", True),
-    ("iad-1", "america", "prod", "v1.36.1", True),
-    ("sjc-1", "america", "prod", "v1.35.4", False),
-    ("nrt-1", "asia", "prod", "v1.36.1", True),
+    "24 clusters; regions eu/us/ap; environments staging/production; versions v1.36.1/v1.35.4; canary label on 2; "
+    "image *storefront:2.0 fails on 1"
 )
+_LONGEST_SECONDS = 180.0
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Stay until Ctrl-C, to look around with kubectl.")
-def demo(keep: bool) -> None:
-    """Start a hub in memory, apply the CRDs, create a few clusters and show them."""
-    with contextlib.suppress(KeyboardInterrupt):
-        run(_demo(keep=keep))
+@click.option("--keep", is_flag=True, default=None, help="Stay until Ctrl-C. The default on a terminal.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws which cluster fails.")
+def demo(*, keep: bool | None, seed: int) -> None:
+    """Start a hub and a simulated fleet, roll a Deployment out in stages, and show how it goes."""
+    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(message)s")
+    stay = sys.stdin.isatty() and sys.stdout.isatty() if keep is None else keep
+    ended: list[Picture] = []
+    with suppress(KeyboardInterrupt):
+        run(_demo(seed, list(yaml.safe_load_all(_EXAMPLE.read_text())), ended, stay=stay))
+    if not ended or ended[-1].state not in (COMPLETE, FINISHED):
+        raise SystemExit(1)
 
 
-async def _demo(*, keep: bool) -> None:
+async def _demo(seed: int, example: list[JSONObject], ended: list[Picture], *, stay: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="echelon-demo-") as directory:
-        running = await Hub.start(Settings())
+        kubeconfig = Path(directory) / "kubeconfig"
+        local = await started(Settings(_FLEET, seed))
+        stopping = stop_on_signals()
         try:
-            kubeconfig = Path(directory) / "kubeconfig"
-            write_kubeconfig(running, kubeconfig)
-            _say(f"A hub is listening at {running.url()}.")
-            await _apply_crds(running)
-            await _create_fleet(running)
-            await _show(running, MANAGED_CLUSTER, "The fleet, as kubectl shows it:")
-            if keep:
-                _say("Look around, then press Ctrl-C:")
-                click.echo(f"  kubectl --kubeconfig {kubeconfig} get managedclusters -l region=europe")
-                click.echo(f"  kubectl --kubeconfig {kubeconfig} explain placement.spec.decisionStrategy")
-                await asyncio.Event().wait()
+            write_kubeconfig(local.hub, kubeconfig)
+            say(f"A hub at {local.hub.url()}, with {len(local.fleet)} simulated clusters in three regions.")
+            say(f"kubectl apply -f {_EXAMPLE}")
+            click.echo("    Two canaries first, then eu, us and ap. Each group is watched for 5 s before the next.")
+            click.echo("    One cluster cannot pull the image; one failure a region is tolerated.")
+            client = local.hub.client(field_manager="kubectl")
+            await apply(client, example)
+            working = asyncio.create_task(_follow(client), name="rollout")
+            asked = asyncio.create_task(stopping.wait(), name="stop")
+            await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED, timeout=_LONGEST_SECONDS)
+            if working.done():
+                ended.append(working.result())
+                await _tell(local, kubeconfig, ended[-1], stay=stay)
+                if stay:
+                    await asked
+            for task in (working, asked):
+                task.cancel()
         finally:
-            await running.stop()
-    _say("The hub has stopped. `echelon hub --help` tells how to run one that stays.")
+            await local.stop()
 
 
-async def _apply_crds(running: Hub) -> None:
-    client = running.client()
-    crds = registry.crds()
-    definition = registry.by_gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-    if definition is None:
-        raise LookupError("CustomResourceDefinition is not a known kind")
-    for crd in crds:
-        await client.patch(definition.untyped(), crd["metadata"]["name"], ApplyPatch(crd, manager="echelon"))
-    _say(f"It serves {len(crds)} custom resources.")
+async def _follow(client: Client) -> Picture:
+    screen = Screen()
+    while True:
+        with suppress(NotFound):
+            found = await read(client, _NAME, _NAMESPACE)
+            picture = draw(found.view, found.works, datetime.now(UTC))
+            screen.show(picture)
+            if picture.over and picture.total:
+                return picture
+        await asyncio.sleep(0.5)
 
 
-async def _create_fleet(running: Hub) -> None:
-    client = running.client()
-    for name, region, environment, version, available in _FLEET:
-        await client.create(MANAGED_CLUSTER, _cluster(name, region, environment))
-        status = _status(version, available=available)
-        await client.patch(MANAGED_CLUSTER, name, MergePatch({"status": status}), subresource="status")
-    _say(f"{len(_FLEET)} clusters have registered.")
-
-
-def _cluster(name: str, region: str, environment: str) -> JSONObject:
-    return {
-        "apiVersion": MANAGED_CLUSTER.api_version,
-        "kind": MANAGED_CLUSTER.kind,
-        "metadata": {"name": name, "labels": {"region": region, "environment": environment}},
-        "spec": {
-            "hubAcceptsClient": True,
-            "managedClusterClientConfigs": [{"url": f"https://{name}.example.com:6443"}],
-        },
-    }
-
-
-def _status(version: str, *, available: bool) -> JSONObject:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = (
-        ("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted"),
-        ("ManagedClusterJoined", "True", "ManagedClusterJoined"),
-        ("ManagedClusterConditionAvailable", "True" if available else "Unknown", "ManagedClusterAvailable"),
+async def _tell(local: Local, kubeconfig: Path, picture: Picture, *, stay: bool) -> None:
+    if not sys.stdout.isatty():
+        for line in tree(picture):
+            click.echo(line)
+    say("The rollout has ended." if picture.state in (COMPLETE, FINISHED) else "The rollout has stopped.")
+    member = next(iter(local.fleet.members))
+    lines = (
+        f"export KUBECONFIG={kubeconfig}" if stay else "export KUBECONFIG=./echelon.kubeconfig",
+        "kubectl get managedclusters -L region,environment,canary",
+        f"kubectl get manifestworkreplicasets,placementdecisions -n {_NAMESPACE}",
+        f"kubectl --context echelon-{member} get deployments,replicasets,pods -n {_NAMESPACE}",
+        f"echelon rollout status {_NAME} -n {_NAMESPACE} -o wide",
     )
-    conditions = [
-        {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": now}
-        for kind, status, reason in told
-    ]
-    return {"conditions": conditions, "version": {"kubernetes": version}}
+    if stay:
+        say("Look around, then press Ctrl-C:")
+    else:
+        say("To look around: echelon up --clusters 50 &, then")
+    for line in lines:
+        click.echo(f"  {line}")
 
 
-async def _show(running: Hub, kind: Kind[Any], title: str) -> None:
-    found = await running.client().list(kind.untyped())
-    printer = Printer(kind)
-    table = printer.table(list(found.items), {}, datetime.now(UTC), include="None")
-    _say(title)
-    print_columns([column["name"] for column in table["columnDefinitions"]], [row["cells"] for row in table["rows"]])
-
-
-def _say(text: str) -> None:
-    click.echo(click.style("==> ", fg="green", bold=True) + text)
+async def apply(client: Client, documents: Iterable[JSONObject]) -> None:
+    """Apply objects, as kubectl does."""
+    for body in documents:
+        group, _, version = body["apiVersion"].rpartition("/")
+        kind = registry.by_gvk(group, version, body["kind"])
+        if kind is None:
+            raise LookupError(f"{body['kind']} of {body['apiVersion']} is not a known kind")
+        meta = body["metadata"]
+        patch = ApplyPatch(body, manager="kubectl")
+        await client.patch(kind.untyped(), meta["name"], patch, meta.get("namespace", ""))

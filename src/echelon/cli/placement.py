@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import msgspec
+import yaml
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import (
@@ -83,18 +84,33 @@ def show(*, name: str, connection: Connection, namespace: str, output: str) -> N
 
 
 @placement.command("explain")
-@click.argument("name")
+@click.argument("name", required=False)
 @connected
 @namespace_option
+@click.option(
+    "-f", "--filename", type=click.File(), help="Explain the placement in this file instead, which need not be stored."
+)
 @click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Only this cluster; repeatable.")
 @output_option
-def explain_(*, name: str, connection: Connection, namespace: str, clusters: Sequence[str], output: str) -> None:
+def explain_(
+    *,
+    name: str | None,
+    connection: Connection,
+    namespace: str,
+    filename: TextIO | None,
+    clusters: Sequence[str],
+    output: str,
+) -> None:
     """Tell for every cluster whether a placement selects it, and why not, or with which score.
 
-    This is computed now, from what the hub has, and does not depend on a controller that runs.
+    This is computed now, from what the hub has, and does not depend on a controller that runs. With a file it tells
+    what would come of a placement, or of a change to one, before it is applied.
     """
     where = namespace or connection.load().namespace
-    found = asyncio.run(_explain(connection, name, where, clusters))
+    if (name is None) == (filename is None):
+        raise click.UsageError("name a placement, or give a file with one")
+    wanted = name or ""
+    found = asyncio.run(_explain(connection, _read(filename, where) if filename else wanted, where, clusters))
     if is_document(output):
         print_document([views.document(each) for each in found], output)
     elif clusters and output == "table":
@@ -149,13 +165,30 @@ async def _one(connection: Connection, name: str, namespace: str) -> tuple[JSONO
     ]
 
 
-async def _explain(connection: Connection, name: str, namespace: str, clusters: Sequence[str]) -> list[Explanation]:
+def _read(file: TextIO, namespace: str) -> Placement:
+    """Read a placement, as strictly as a hub would read its form."""
+    try:
+        document = yaml.safe_load(file)
+        found = msgspec.convert(document, Placement)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise click.ClickException(f"{file.name} has no placement: {error}") from error
+    if (found.api_version, found.kind) != (PLACEMENT.api_version, PLACEMENT.kind) or not found.metadata.name:
+        raise click.ClickException(f"{file.name} has no {PLACEMENT.kind} of {PLACEMENT.api_version} with a name")
+    where = found.metadata.namespace or namespace
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, namespace=where))
+
+
+async def _explain(
+    connection: Connection, wanted: str | Placement, namespace: str, clusters: Sequence[str]
+) -> list[Explanation]:
     async with connection.open() as client:
         scheduler = await _scheduler(client)
-        scheduler.placement(await client.get(PLACEMENT, name, namespace))
+        placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
+    scheduler.placement(placement)
+    key = placement.metadata.namespace, placement.metadata.name
     if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:
         raise click.ClickException(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
-    schedule = scheduler.schedule((namespace, name), datetime.now(UTC))
+    schedule = scheduler.schedule(key, datetime.now(UTC))
     return [] if schedule is None else explain(schedule, scheduler.fleet, clusters or None)
 
 

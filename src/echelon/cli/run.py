@@ -16,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from echelon.cli.connection import Connection, connected
 from echelon.cli.process import parse_listen, stop_on_signals
 from echelon.cli.process import run as run_main
-from echelon.controllers.running import NAMES, Controllers, Lease, MissingKinds, UnknownController, freeze
+from echelon.controllers.running import MULTICLUSTER, NAMES, Controllers, Lease, MissingKinds, UnknownController, freeze
 from echelon.kube.clock import SystemClock
 from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
 from echelon.kube.metrics import Metrics
@@ -39,6 +39,11 @@ class _Settings:
     metavar="NAME,...",
     help="Controllers to run.",
 )
+@click.option(
+    "--publish-multicluster",
+    is_flag=True,
+    help="Publish decisions also as the PlacementDecision of multicluster.x-k8s.io.",
+)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="Work only with the lease.")
 @click.option("--namespace", default="", help="Namespace of the lease; that of the context if not given.")
 @click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
@@ -47,6 +52,7 @@ def run(
     *,
     connection: Connection,
     controllers: str,
+    publish_multicluster: bool,
     leader_elect: bool,
     namespace: str,
     metrics_listen: str | None,
@@ -60,6 +66,7 @@ def run(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
+    names += (MULTICLUSTER,) if publish_multicluster else ()
     listen = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     lease = Lease(namespace or connection.load().namespace) if leader_elect else None
     try:

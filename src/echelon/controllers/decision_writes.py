@@ -127,7 +127,7 @@ class _Way:
     def _create(self, one: Slice) -> Create:
         meta = self.placement.metadata
         annotations = {key: value for key, value in slice_annotations(one).items() if value is not None}
-        if one.name == self.desired.bearer and self._marked_from_the_start:
+        if self._marked_from_the_start:
             annotations[MARK_ANNOTATION] = self.desired.mark
         owner = {
             "apiVersion": PLACEMENT.api_version,
@@ -162,15 +162,16 @@ class _Way:
                     yield self._write_list(one.name, ())
 
     def _marks(self) -> Iterator[Action]:
-        for one in sorted(self.desired.slices, key=lambda one: one.name != self.desired.bearer):
-            wanted = self.desired.mark if one.name == self.desired.bearer else ""
-            existing = self.there.decisions.get(one.name)
-            if existing is not None:
-                has = existing.metadata.annotations.get(MARK_ANNOTATION, "")
-            else:
-                has = wanted if self._marked_from_the_start else ""
-            if has != wanted:
-                yield self._patch(one.name, {"metadata": {"annotations": {MARK_ANNOTATION: wanted or None}}})
+        """Have at least one decision that stays tell how the groups were cut."""
+        staying = [self.there.decisions.get(one.name) for one in self.desired.slices]
+        if any(
+            self._marked_from_the_start
+            if one is None
+            else one.metadata.annotations.get(MARK_ANNOTATION) == self.desired.mark
+            for one in staying
+        ):
+            return
+        yield self._patch(self.desired.bearer, {"metadata": {"annotations": {MARK_ANNOTATION: self.desired.mark}}})
 
     def _labels(self, one: Slice) -> dict[str, str]:
         return {PLACEMENT_LABEL: self.placement.metadata.name, **slice_labels(one)}

@@ -3,15 +3,15 @@
 A fleet is listed and kept once, however many controllers look at it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
 from echelon.api.kinds import Kind
 from echelon.controllers.announcing import Announcer
-from echelon.kube.act import Recorder
-from echelon.kube.cache import Indexer
+from echelon.kube.act import Recorder, Written
+from echelon.kube.cache import Indexer, Key
 from echelon.kube.client import Client
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller, Reconciler
@@ -33,18 +33,32 @@ class Ground:
     instance: str  # of this process, in the events that it writes
     announcers: list[Announcer] = field(default_factory=list)
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
+    _indexed: dict[tuple[str, str], Mapping[str, Indexer[Any]]] = field(default_factory=dict)
 
     def informer(
-        self, kind: Kind[T], *, fields: str = "", indexers: Mapping[str, Indexer[T]] | None = None
+        self,
+        kind: Kind[T],
+        *,
+        labels: str = "",
+        fields: str = "",
+        indexers: Mapping[str, Indexer[T]] | None = None,
     ) -> Informer[T]:
-        """Return the informer of a kind. Whoever needs indexes must be the first to ask for it."""
-        made = self._informers.get((kind.resource, fields))
+        """Return the informer of a kind. Whoever needs indexes asks first, or for those that it has."""
+        which = (kind.resource, f"{labels};{fields}")
+        made = self._informers.get(which)
         if made is None:
             made = Informer(
-                self.client, kind, fields=fields, indexers=indexers, random=self.random, metrics=self.metrics
+                self.client,
+                kind,
+                labels=labels,
+                fields=fields,
+                indexers=indexers,
+                random=self.random,
+                metrics=self.metrics,
             )
-            self._informers[kind.resource, fields] = made
-        elif indexers:
+            self._informers[which] = made
+            self._indexed[which] = indexers or {}
+        elif indexers and indexers != self._indexed[which]:
             raise ValueError(f"{kind.resource} has an informer already, and it is without these indexes")
         return made
 
@@ -63,7 +77,13 @@ class Ground:
         return announcer
 
     def controller(
-        self, name: str, reconciler: Reconciler, *, recorder: Recorder | None = None, workers: int = 1
+        self,
+        name: str,
+        reconciler: Reconciler,
+        *,
+        recorder: Recorder | None = None,
+        workers: int = 1,
+        on_written: Callable[[Key, Written], None] | None = None,
     ) -> Controller:
         """Return a controller, which watches nothing yet."""
         return Controller(
@@ -75,4 +95,5 @@ class Ground:
             random=self.random,
             workers=workers,
             metrics=self.metrics,
+            on_written=on_written,
         )

@@ -10,6 +10,7 @@ so a placement that was found settled, and of which nothing is different, is not
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
 from echelon.controllers.decision_writes import Steps, steps
+from echelon.controllers.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.publication import (
     REGROUP_ANNOTATION,
@@ -39,6 +41,8 @@ from echelon.kube.cache import Key, key_of
 from echelon.kube.informer import Delta, Informer
 
 OPT_OUT_ANNOTATION = f"{GROUP}/experimental-scheduling-disable"
+
+_log = logging.getLogger(__name__)
 
 _EngineKey = tuple[str, str]  # namespace and name, as the engine has them
 
@@ -64,12 +68,14 @@ class PlacementReconciler:
         decisions: Informer[PlacementDecision],
         metrics: PlacementMetrics,
         recorder: MeasuringRecorder,
+        doubt: Doubt[PlacementDecision],
     ) -> None:
         self.scheduler = Scheduler()
         self._placements = placements
         self._decisions = decisions
         self._metrics = metrics
         self._recorder = recorder
+        self._doubt = doubt
         self._begun = False
         self._recalled: set[_EngineKey] = set()  # placements whose decisions the engine knows
         self._settled: dict[_EngineKey, _Settled] = {}
@@ -91,6 +97,10 @@ class PlacementReconciler:
         if len(placement.metadata.name) > MAX_NAME:  # no decision can say whose it is
             return Plan(status=self._status(placement, schedule, None, now))
         desired, way = self._publication(placement, schedule, ours)
+        if way.actions:
+            waits = self._doubt.waits(key)
+            if self._doubt.about(key, ours, {name for one in desired.slices for name in one.clusters}):
+                return self._wait(placement, first=not waits)
         if schedule.added or schedule.removed:
             self.scheduler.decided(known, schedule.members)
         self._recorder.begin(key, way)
@@ -98,6 +108,15 @@ class PlacementReconciler:
             self._wrote[key] = asyncio.get_running_loop().time()
         look_again = None if schedule.look_again is None else max(schedule.look_again - now, timedelta())
         return Plan(way.actions, self._status(placement, schedule, desired, now), look_again)
+
+    def _wait(self, placement: Placement, *, first: bool) -> Plan:
+        """Plan nothing for now, because the caches do not know enough; say so once."""
+        if not first:
+            return Plan(look_again_after=LOOK_AGAIN)
+        meta = placement.metadata
+        self._metrics.held.inc()
+        _log.warning("placement %s/%s: caches are behind its decisions, which are kept", meta.namespace, meta.name)
+        return Plan((status.held(placement),), look_again_after=LOOK_AGAIN)
 
     def wrote_at(self, key: Key) -> float:
         """Return when decisions of a placement were last to be written, on the clock of the event loop."""
@@ -203,9 +222,12 @@ class PlacementReconciler:
         self._settled.pop(key, None)
         self._wrote.pop(key_of(placement), None)
         self._recorder.forget(key_of(placement))
+        self._doubt.forget(key_of(placement))
 
     def decision_changed(self, delta: Delta[PlacementDecision]) -> None:
         """Follow a decision, which matters to the balance if it is not one of ours."""
+        if delta.new is None:
+            self._doubt.gone(delta.object)
         if self._begun:
             self._count_foreign(delta.object, gone=delta.new is None)
 

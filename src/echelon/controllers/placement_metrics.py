@@ -27,6 +27,9 @@ class PlacementMetrics:
 
         self.scheduling = histogram("scheduling", "How long it took to choose clusters.").labels(NAME)
         self.bind = histogram("bind", "How long it took to write decisions.").labels(NAME)
+        self.held = Counter(
+            "scheduling_removals_held", "Plans that waited because caches were behind decisions.", registry=registry
+        )
         self.surges = Counter("scheduling_surges", "Updates that needed a surge.", registry=registry)
         self.surging = Gauge("scheduling_surges_running", "Surges that have begun and are not over.", registry=registry)
         self.surge = Histogram(

@@ -16,14 +16,15 @@ from echelon.api.cluster import (
 )
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
+from echelon.controllers.doubt import Doubt
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement import PlacementReconciler
 from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMetrics
-from echelon.controllers.publication import PLACEMENT_LABEL, owners_of, slot_of
+from echelon.controllers.publication import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
 from echelon.engine.placement.balance import Key as EngineKey
 from echelon.kube.cache import Key, key_of
 from echelon.kube.controller import ROUTINE, Controller
-from echelon.kube.informer import Delta
+from echelon.kube.informer import Delta, Informer
 
 T = TypeVar("T")
 
@@ -37,22 +38,31 @@ KINDS = (
 )
 # Placements are planned one at a time anyway; this many may wait for the server to write their decisions.
 WORKERS = 16
-# A change is published at once. Those that follow wait for one another, so that a fleet that is being relabelled does
-# not rewrite the same decisions for each of its clusters. Our own writes, when they come back, wait in the same way.
-HOLD_SECONDS = 1.0
+# Changes seldom come alone: a fleet that is relabelled changes cluster by cluster, and rewriting the same decisions
+# for each of them would cost everybody who reads them. So a placement waits until nothing concerned it for a moment,
+# but not for long; and one that was written waits longer. Our own writes, when they come back, are changes, too.
+QUIET_SECONDS = 0.1
+COLLECT_SECONDS = 1.0
 
 
 def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: int = WORKERS) -> Controller:
     """Return a placement controller."""
     placements = ground.informer(PLACEMENT)
-    decisions = ground.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})
+    decisions = decisions_informer(ground)
     recorder = MeasuringRecorder(ground.recorder("placement-controller"), metrics)
-    reconciler = PlacementReconciler(placements, decisions, metrics, recorder)
-    controller = ground.controller("placement", reconciler, recorder=recorder, workers=workers)
+    sources = [ground.informer(kind) for kind in KINDS if kind is not PLACEMENT_DECISION]
+    doubt = Doubt(PLACEMENT_DECISION, clusters_of, sources)
+    reconciler = PlacementReconciler(placements, decisions, metrics, recorder, doubt)
+    controller = ground.controller("placement", reconciler, recorder=recorder, workers=workers, on_written=doubt.wrote)
     placements.on_change(reconciler.placement_changed)
     decisions.on_change(reconciler.decision_changed)
     _Feed(reconciler, controller).follow(ground)
     return controller
+
+
+def decisions_informer(ground: Ground) -> Informer[PlacementDecision]:
+    """Return the cache of decisions, by owner and by the placement that gives such names."""
+    return ground.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})
 
 
 def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
@@ -70,6 +80,7 @@ class _Feed:
         self._reconciler = reconciler
         self._scheduler = reconciler.scheduler
         self._controller = controller
+        self._collecting: dict[Key, tuple[float, float]] = {}  # since when, and until when
 
     def follow(self, ground: Ground) -> None:
         """Watch all that matters."""
@@ -124,10 +135,27 @@ class _Feed:
         self._add(Key(name, namespace) for namespace, name in sorted(placements))
 
     def _add(self, keys: Iterable[Key]) -> None:
-        """Have placements planned, at once unless their decisions were written only a moment ago."""
-        now = asyncio.get_running_loop().time()
+        """Have placements planned when the changes that concern them have come to an end, or go on for too long."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         for key in dict.fromkeys(keys):
-            self._controller.queue.add(key, after=self._reconciler.wrote_at(key) + HOLD_SECONDS - now)
+            collected = self._collecting.get(key)
+            since = now if collected is None else collected[0]
+            due = min(now + QUIET_SECONDS, since + COLLECT_SECONDS)
+            due = max(due, self._reconciler.wrote_at(key) + COLLECT_SECONDS)
+            self._collecting[key] = (since, due)
+            if collected is None:
+                loop.call_at(due, self._collected, key)
+
+    def _collected(self, key: Key) -> None:
+        """Plan a placement, unless more has come since this was arranged."""
+        loop = asyncio.get_running_loop()
+        _, due = self._collecting[key]
+        if loop.time() < due:
+            loop.call_at(due, self._collected, key)
+            return
+        del self._collecting[key]
+        self._controller.queue.add(key)
 
 
 def _none(_: object) -> Iterable[Key]:

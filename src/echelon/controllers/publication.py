@@ -16,11 +16,13 @@ from echelon.api.cluster import GROUP
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
 from echelon.engine.placement.groups import Group, group_size, regroup
 from echelon.engine.placement.schedule import Schedule
-from echelon.engine.placement.slices import Memory, Slice, read_slice, recall, reslice
+from echelon.engine.placement.slices import Memory, Slice, read_slice, readable_index, recall, reslice
 
 PLACEMENT_LABEL = f"{GROUP}/placement"
 REGROUP_ANNOTATION = "echelon.dev/regroup"  # on a placement: another value asks for groups cut from scratch
-MARK_ANNOTATION = "echelon.dev/group-strategy"  # on one decision: by which strategy and request the groups were cut
+# On decisions: by which strategy and request the groups were cut, behind a number. The highest number is true; lower
+# ones are of earlier cuts, and not worth a write to remove them.
+MARK_ANNOTATION = "echelon.dev/group-strategy"
 
 _SLOT = re.compile(r"(.+)-decision-([1-9][0-9]{0,8})")
 # Stands for a decision that is not ours: in a group that no placement can have.
@@ -47,7 +49,7 @@ class Desired:
 
     @property
     def bearer(self) -> str:
-        """The decision that bears the mark: the one that is likely to live longest."""
+        """The decision that gets the mark if none has it: the one that is likely to live longest."""
         return min((one.name for one in self.slices), key=number_of)
 
 
@@ -68,6 +70,11 @@ def owners_of(decision: PlacementDecision) -> Iterator[str]:
     return (owner.uid for owner in decision.metadata.owner_references if owner.kind == PLACEMENT.kind)
 
 
+def clusters_of(decision: PlacementDecision) -> Iterator[str]:
+    """Walk the clusters that a decision lists."""
+    return (entry.cluster_name for entry in decision.status.decisions) if decision.status else iter(())
+
+
 def look(ours: Iterable[PlacementDecision], in_slots: Iterable[PlacementDecision]) -> Published:
     """Understand the decisions of a placement; `in_slots` are all that have a name which it could give."""
     staying: list[PlacementDecision] = []
@@ -83,7 +90,7 @@ def look(ours: Iterable[PlacementDecision], in_slots: Iterable[PlacementDecision
         slices=slices,
         memory=recall((*slices, *map(read_slice, ending))),
         taken=frozenset(other.metadata.name for other in in_slots if other.metadata.name not in decisions),
-        mark=next(filter(None, marks), ""),
+        mark=max(marks, key=_cut_number, default=""),
     )
 
 
@@ -117,10 +124,17 @@ def _mark(placement: Placement, before: str) -> str:
 
     A request that was withdrawn, because somebody removed the annotation, still counts as fulfilled.
     """
+    said = before.partition(":")[2]
     strategy = _digest(msgspec.json.encode(placement.spec.decision_strategy.group_strategy, order="deterministic"))
     asked = placement.metadata.annotations.get(REGROUP_ANNOTATION, "")
-    request = _digest(asked.encode()) if asked else before.partition(".")[2]
-    return f"{strategy}.{request}" if request else strategy
+    request = _digest(asked.encode()) if asked else said.partition(".")[2]
+    cut = f"{strategy}.{request}" if request else strategy
+    return before if cut == said else f"{_cut_number(before) + 1}:{cut}"
+
+
+def _cut_number(mark: str) -> int:
+    number = mark.partition(":")[0]
+    return int(number) if readable_index(number) else 0
 
 
 def _digest(text: bytes) -> str:

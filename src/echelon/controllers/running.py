@@ -14,7 +14,16 @@ from random import Random
 from typing import Any
 
 from echelon.api.kinds import Kind
-from echelon.controllers import cluster_sets, health, placement_sources
+from echelon.api.multicluster import MULTICLUSTER_DECISION
+from echelon.controllers import (
+    cluster_sets,
+    health,
+    multicluster,
+    placement_sources,
+    registration,
+    work_expiry,
+    work_set_sources,
+)
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement_metrics import PlacementMetrics
 from echelon.kube.client import Client, Reader
@@ -31,7 +40,7 @@ class UnknownController(ValueError):
     """A controller was named that does not exist."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no controller {name!r}; there are {', '.join(NAMES)}")
+        super().__init__(f"there is no controller {name!r}; there are {', '.join(_CONTROLLERS)}")
         self.name = name
 
 
@@ -40,7 +49,11 @@ class MissingKinds(Exception):
 
     def __init__(self, kinds: Sequence[Kind[Any]]) -> None:
         missing = ", ".join(kind.resource for kind in kinds)
-        super().__init__(f"the hub does not serve {missing}; install them: echelon crds | kubectl apply -f -")
+        commands = dict.fromkeys(
+            "echelon crds --multicluster" if kind is MULTICLUSTER_DECISION else "echelon crds" for kind in kinds
+        )
+        how = " && ".join(f"{command} | kubectl apply -f -" for command in commands)
+        super().__init__(f"the hub does not serve {missing}; install them: {how}")
         self.kinds = tuple(kinds)
 
 
@@ -50,12 +63,21 @@ class _Known:
     build: Callable[[Ground, PlacementMetrics], Controller]
 
 
+MULTICLUSTER = "multicluster"
+
 _CONTROLLERS = {
     "placement": _Known(placement_sources.KINDS, placement_sources.placement_controller),
     "cluster-sets": _Known(cluster_sets.KINDS, lambda ground, _: cluster_sets.cluster_sets_controller(ground)),
     "cluster-health": _Known(health.KINDS, lambda ground, _: health.cluster_health_controller(ground)),
+    "cluster-registration": _Known(
+        registration.KINDS, lambda ground, _: registration.cluster_registration_controller(ground)
+    ),
+    "work-sets": _Known(work_set_sources.KINDS, lambda ground, _: work_set_sources.work_sets_controller(ground)),
+    "work-expiry": _Known(work_expiry.KINDS, lambda ground, _: work_expiry.work_expiry_controller(ground)),
+    MULTICLUSTER: _Known(multicluster.KINDS, lambda ground, _: multicluster.multicluster_controller(ground)),
 }
-NAMES = tuple(_CONTROLLERS)
+# Those that run unless others are named.
+NAMES = tuple(name for name in _CONTROLLERS if name != MULTICLUSTER)
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,14 @@ class VirtualClock:
     def __init__(self, loop: "VirtualLoop", start: datetime) -> None:
         self._loop = loop
         self._start = start
+        self._known = (0.0, start)  # the last answer: much happens at one moment
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
-        return self._start + timedelta(seconds=self._loop.time())
+        seconds = self._loop.time()
+        if self._known[0] != seconds:
+            self._known = (seconds, self._start + timedelta(seconds=seconds))
+        return self._known[1]
 
 
 class _Task(asyncio.Task[Any]):
@@ -78,8 +82,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     """
 
     # What the base class has and type stubs do not know.
+    _closed: bool
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
     _timer_cancelled_count: int
     _stopping: bool
     _thread_id: int | None
@@ -109,12 +113,40 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._alive: dict[asyncio.Task[Any], None] = {}
         self._died: list[asyncio.Task[Any]] = []
         self._born = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # a heap; the number is for those of one time
+        self._set = 0  # how many timers were
         self._outside = contextvars.Context()  # what the loop does for itself belongs to no process
         self.set_exception_handler(_note_failure)
+
+    # Asked for with every future and every handle: no Python code for a mode that virtual time does not have.
+    get_debug = staticmethod(bool)
 
     def time(self) -> float:
         """Return the seconds since the world began."""
         return self._time
+
+    def call_soon(  # type: ignore[override]  # typeshed ties the arguments to the callback
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Schedule a callback. Every step of every task comes through here, so help for debugging is left out."""
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]  # typeshed ties the arguments to the callback
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Schedule a callback for a time; of those for one time, the one that was scheduled first is called first."""
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
+        self._set += 1
+        # Tuples, because a heap of timers calls Python code for each comparison.
+        heapq.heappush(self._timers, (when, self._set, timer))
+        timer._scheduled = True  # so that its cancellation is counted
+        return cast("asyncio.TimerHandle", timer)
 
     def create_task(
         self,
@@ -159,21 +191,28 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 gc.enable()
 
     def _run_once(self) -> None:
-        if self._ready:
-            self._sort()
-        steps, callbacks = self._task_steps, self._callbacks
-        if steps:
-            drawn = int(self._draw() * (len(steps) + (1 if callbacks else 0)))
-            if drawn < len(steps):
-                steps[drawn], steps[-1] = steps[-1], steps[drawn]
-                self._step(steps.pop())
+        """Run until somebody stops the loop: asyncio asks after each call whether to go on, and so does this."""
+        ready, steps, callbacks = self._ready, self._task_steps, self._callbacks
+        draw = self._draw
+        while True:
+            if ready:
+                self._sort()
+            if steps:
+                drawn = int(draw() * (len(steps) + (1 if callbacks else 0)))
+                if drawn < len(steps):
+                    steps[drawn], steps[-1] = steps[-1], steps[drawn]
+                    self._step(steps.pop())
+                    if self._stopping:
+                        return
+                    continue
+            if callbacks:
+                handle = callbacks.popleft()
+                if not handle.cancelled():
+                    handle._run()
+            elif not self._stopping:
+                self._jump()
+            if self._stopping:
                 return
-        if callbacks:
-            handle = callbacks.popleft()
-            if not handle.cancelled():
-                handle._run()
-        elif not self._stopping:
-            self._jump()
 
     def _sort(self) -> None:
         """Tell task steps from callbacks, and put aside what belongs to a paused process."""
@@ -211,20 +250,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _jump(self) -> None:
         """Go to the moment of the next timer and make everything ready that is due then."""
-        timers = self._scheduled
+        timers = self._timers
         if self._timer_cancelled_count > max(_MANY_CANCELLED, len(timers) // 2):
-            self._scheduled = timers = [timer for timer in timers if not timer.cancelled()]
+            self._timers = timers = [entry for entry in timers if not entry[2].cancelled()]
             heapq.heapify(timers)
             self._timer_cancelled_count = 0
-        while timers and timers[0].cancelled():
+        while timers and timers[0][2].cancelled():
             self._timer_cancelled_count -= 1
             _take_first(timers)
         if not timers:
             raise Deadlock(f"at {self._time} s nothing can happen any more; waiting are:\n{self._waiting()}")
-        if timers[0].when() > self._time:
-            self._time, self._moved = timers[0].when(), self.steps
+        if timers[0][0] > self._time:
+            self._time, self._moved = timers[0][0], self.steps
             self._sampled.clear()
-        while timers and timers[0].when() <= self._time:
+        while timers and timers[0][0] <= self._time:
             self._ready.append(_take_first(timers))
 
     def _resume(self, process: str) -> None:
@@ -305,16 +344,19 @@ def _wind_up(loop: VirtualLoop) -> None:
     loop.run_until_complete(loop.shutdown_asyncgens())
 
 
-def _take_first(timers: list[asyncio.TimerHandle]) -> asyncio.TimerHandle:
-    timer: Any = heapq.heappop(timers)
+def _take_first(timers: list[tuple[float, int, asyncio.TimerHandle]]) -> asyncio.TimerHandle:
+    timer: Any = heapq.heappop(timers)[2]
     timer._scheduled = False  # or its cancellation would be counted as one of a waiting timer
     return cast("asyncio.TimerHandle", timer)
 
 
+_TASK_METHODS = frozenset(dir(asyncio.Task))
+
+
 def _is_task_step(handle: Any) -> bool:
     """Tell whether a handle continues a task, and does not just call one of its methods (`call_later(5, t.cancel)`)."""
-    owner = getattr(handle._callback, "__self__", None)
-    return isinstance(owner, asyncio.Task) and not hasattr(asyncio.Task, getattr(handle._callback, "__name__", "step"))
+    callback = handle._callback
+    return type(getattr(callback, "__self__", None)) is _Task and getattr(callback, "__name__", "") not in _TASK_METHODS
 
 
 def _name_of(step: Any) -> str:

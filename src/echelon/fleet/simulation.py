@@ -21,6 +21,8 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
+import msgspec
+
 from echelon.api.base import JSONObject
 from echelon.fleet.loop import PROCESS, Deadlock, Livelock, Unnoticed, VirtualLoop, run, running
 from echelon.hub import keepers
@@ -47,8 +49,7 @@ class SimulationFailed(Exception):
         return self.text
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """A change that a cluster has committed."""
 
     cluster: str
@@ -59,7 +60,7 @@ class Committed:
     previous: JSONObject | None
 
     def __str__(self) -> str:
-        where = "/".join(part for part in (self.cluster, *self.key) if part)
+        where = "/".join(filter(None, (self.cluster, *self.key)))
         return f"{self.type} {where} at {self.revision}"
 
 
@@ -131,7 +132,7 @@ class World:
     _processes: dict[str, Process] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _worked: float = 0.0  # when the last change was made that is no heartbeat
-    _last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_COMMITS))
+    _last: deque[tuple[float, Committed]] = field(default_factory=lambda: deque(maxlen=_LAST_COMMITS))
     _digest: Any = field(default_factory=hashlib.sha256)
     _calm: bool = False
     _broken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -232,10 +233,11 @@ class World:
             cluster, change.type, entry.key, change.revision, entry.object, before.object if before else None
         )
         self.commits += 1
-        self._digest.update(f"{self.loop.time()} {self.loop.steps} {commit}\n".encode())
+        now = self.loop.time()
+        self._digest.update(f"{now} {self.loop.steps} {commit}\n".encode())
         if not self.scenario.heartbeat(commit):
-            self._worked = self.loop.time()
-            self._last.append(f"{self.loop.time():.3f} s: {commit}")
+            self._worked = now
+            self._last.append((now, commit))
         for invariant in self.scenario.invariants:
             try:
                 wrong = invariant.check(self, commit)
@@ -277,7 +279,7 @@ class World:
 
     def story(self, reason: str) -> str:
         """Tell what happened, and how to see it again."""
-        last = "".join(f"\n  {line}" for line in self._last)
+        last = "".join(f"\n  {when:.3f} s: {commit}" for when, commit in self._last)
         return (
             f"scenario {self.scenario.name!r}, seed {self.seed}, {reason}\n"
             f"last changes:{last or ' none'}\n"

@@ -4,7 +4,6 @@ The order is that of Kubernetes, because the first refusal is the one that the u
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -23,8 +22,7 @@ from echelon.kube import errors
 _WITHOUT_FINALIZER_RULE = "apiextensions.k8s.io"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What a write is aimed at."""
 
     resource: Resource
@@ -38,15 +36,14 @@ class Target:
         return Key(self.resource.stored_as, self.namespace, self.name)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """Who writes, and how."""
 
     user: User
     dry_run: bool = False
     field_manager: str = "unknown"
     field_validation: str = "Warn"
-    warnings: list[str] = field(default_factory=list)  # for the answer's Warning headers
+    warnings: list[str] = msgspec.field(default_factory=list)  # for the answer's Warning headers
     duplicate_fields: tuple[str, ...] = ()  # what the decoder found given twice
 
 
@@ -54,9 +51,14 @@ class Undecodable(errors.BadRequest):
     """The body is none of its kind."""
 
 
-def admit_body(resource: Resource, body: object, request: Request) -> JSONObject:
-    """Return a private copy of what the client sent: of the right kind, without unknown fields, with defaults."""
-    obj, unknown = _decoded(resource, body)
+def admit_body(resource: Resource, body: object, request: Request, *, admitted: JSONObject | None = None) -> JSONObject:
+    """Return a private copy of what the client sent: of the right kind, without unknown fields, with defaults.
+
+    `admitted` is an object that admission would not change. What the body shares with it is taken as it is: a patch
+    touches little, and walking through the rest took a tenth of its time.
+    """
+    untouched = _Untouched(body, admitted) if admitted is not None and isinstance(body, dict) else None
+    obj, unknown = _decoded(resource, body if untouched is None else untouched.rest())
     findings = [f'duplicate field "{path}"' for path in request.duplicate_fields]
     findings += [f'unknown field "{path}"' for path in unknown]
     if findings and request.field_validation == "Strict":
@@ -64,10 +66,48 @@ def admit_body(resource: Resource, body: object, request: Request) -> JSONObject
     if request.field_validation != "Ignore":
         request.warnings.extend(findings)
     resource.structural.default(obj)
-    if resource.kind.builtin and not _fits(obj, resource.kind.type):
+    fits = not resource.kind.builtin or _fits(obj, resource.kind.type)
+    if untouched is not None:
+        obj = untouched.with_rest(obj)
+    if not fits:
         # What Kubernetes decodes into a Go type has the right types from then on, and all that follows relies on it.
         _check_types(resource.kind.kind, resource.kind.version, resource.validator.validate(obj))
     return obj
+
+
+class _Untouched:
+    """What a body has in common with an object, and not just equal to it: top-level fields, and those of metadata."""
+
+    def __init__(self, body: JSONObject, admitted: JSONObject) -> None:
+        self._body = body
+        self._meta = meta if isinstance(meta := body.get("metadata"), dict) else {}
+        before = admitted["metadata"]
+        self._names = {name for name, value in body.items() if name not in _ABOUT and value is admitted.get(name, body)}
+        self._meta_names = {name for name, value in self._meta.items() if value is before.get(name, body)}
+
+    def rest(self) -> JSONObject:
+        """Return the body without that."""
+        rest = {name: value for name, value in self._body.items() if name not in self._names}
+        if self._meta_names:
+            rest["metadata"] = {name: value for name, value in self._meta.items() if name not in self._meta_names}
+        return rest
+
+    def with_rest(self, rest: JSONObject) -> JSONObject:
+        """Return the body again, with what has become of the rest."""
+        whole = _together(self._body, self._names, rest)
+        if self._meta_names:
+            whole["metadata"] = _together(self._meta, self._meta_names, rest["metadata"])
+        return whole
+
+
+def _together(body: JSONObject, untouched: set[str], rest: JSONObject) -> JSONObject:
+    """Return fields in the order of the body. The rest may have defaults for what was only taken out of it."""
+    order = dict.fromkeys(name for name in body if name in untouched or name in rest)
+    return order | rest | {name: body[name] for name in untouched}
+
+
+# Always looked at: they say whether the rest is what it should be.
+_ABOUT = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def _fits(obj: JSONObject, kind: type) -> bool:

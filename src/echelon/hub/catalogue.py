@@ -36,7 +36,7 @@ class Resource:
     from_storage: Convert | None = None
     storage: str = ""  # the store's name for it; differs from `plural.group` only for aliases
 
-    @property
+    @cached_property
     def stored_as(self) -> str:
         """Name of the resource in the store."""
         return self.storage or self.kind.resource
@@ -173,6 +173,7 @@ class Catalogue:
     _custom: dict[str, tuple[Resource, ...]] = field(default_factory=dict)
     _served: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
     _kinds: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
+    _stored: dict[str, Resource] | None = None  # made when it is asked for: keepers ask at every change
     generation: int = 0  # changes with every CRD, so that documents made from the catalogue can be cached
 
     def __post_init__(self) -> None:
@@ -189,6 +190,7 @@ class Catalogue:
             self._rebuild()
 
     def _rebuild(self) -> None:
+        self._stored = None
         self._served = {(r.kind.group, r.kind.version, r.kind.plural): r for r in self}
         self._kinds = {(r.kind.group, r.kind.version, r.kind.kind): r for r in self}
         self.generation += 1
@@ -211,6 +213,8 @@ class Catalogue:
 
     def stored(self) -> Mapping[str, Resource]:
         """Return one resource for each name in the store: the one in the storage version."""
+        if self._stored is not None:
+            return self._stored
         found: dict[str, Resource] = {}
         for resource in self:
             if resource.persistent and (
@@ -219,6 +223,7 @@ class Catalogue:
                 if resource.storage and resource.stored_as in found:
                     continue
                 found[resource.stored_as] = resource
+        self._stored = found
         return found
 
     def names_taken(self, besides: str) -> Iterable[tuple[str, str]]:

@@ -7,7 +7,6 @@ decoded, no JSON is made or read between a controller and the store.
 import asyncio
 import math
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.hub import deletion, reading, writing
 from echelon.hub import patch as patching
+from echelon.hub.access import reviews
 from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import Attributes, refusal
 from echelon.hub.admission import Request, Target
@@ -25,6 +25,7 @@ from echelon.hub.kinds.subresources import write_scale
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry, WatchClosed
 from echelon.hub.strategic import strategic_merge
+from echelon.hub.web import discovery, version
 from echelon.kube import errors
 from echelon.kube.client import (
     ApplyPatch,
@@ -120,6 +121,8 @@ class InProcessClient:
     ) -> T:
         """Create an object; `body` is the wire form."""
         resource = self._allowed("create", kind, namespace)
+        if not resource.persistent:
+            return msgspec.convert({**body, "status": self._review(resource, body, namespace)}, kind.type)
         written = await writing.create(self._cluster, Target(resource, namespace), body, self._request(options))
         return _written(kind, resource, written)
 
@@ -142,7 +145,7 @@ class InProcessClient:
             if not patch.manager:
                 cause = causes.required("fieldManager", "is required for apply patch")
                 raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-            request = replace(request, field_manager=patch.manager)
+            request = msgspec.structs.replace(request, field_manager=patch.manager)
             written = await writing.server_side_apply(self._cluster, target, patch.body, request, force=patch.force)
             return _written(kind, resource, written)
         if subresource == "scale":
@@ -159,6 +162,31 @@ class InProcessClient:
         asked = options or DeleteOptions()
         request = Request(self._user, asked.dry_run, self._manager)
         await deletion.delete(self._cluster, Target(resource, namespace, name), asked, request)
+
+    async def document(self, path: str) -> dict[str, Any]:
+        """Return what the hub answers at a path that is no object's: `/version`, `/apis/apps/v1`."""
+        match path.strip("/").split("/"):
+            case ["version"]:
+                return version.version()
+            case ["api", number]:
+                return discovery.resources(self._cluster.catalogue, "", number)
+            case ["apis", group, number]:
+                return discovery.resources(self._cluster.catalogue, group, number)
+        raise errors.NotFound("the server could not find the requested resource")
+
+    def _review(self, resource: Resource, body: JSONObject, namespace: str) -> JSONObject:
+        """Answer a question about rights."""
+        authorizer = self._cluster.authorizer
+        match resource.kind.kind:
+            case "SubjectAccessReview":
+                return reviews.subject_access_review(body, authorizer)
+            case "SelfSubjectAccessReview":
+                return reviews.self_subject_access_review(body, self._user, authorizer)
+            case "LocalSubjectAccessReview":
+                return reviews.local_subject_access_review(body, namespace, authorizer)
+            case "SelfSubjectRulesReview":
+                return reviews.self_subject_rules_review(body, self._user, authorizer)
+        raise errors.NotFound("the server could not find the requested resource")
 
     def _allowed(self, verb: str, kind: Kind[Any], namespace: str, name: str = "", subresource: str = "") -> Resource:
         """Find the resource, if the user may do this with it."""

@@ -5,7 +5,6 @@ They see committed state only, and hand out entries and changes; how these are s
 
 import base64
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -25,8 +24,7 @@ FUTURE_REVISION_SECONDS = 3.0
 _DIGITS = 20  # of the largest number with 64 bits
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """What a list or a watch asks for."""
 
     namespace: str = ""  # empty means all
@@ -40,8 +38,7 @@ class Query:
     initial_events: bool | None = None  # None: only where no resource version is given
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What a list answers."""
 
     entries: Sequence[Entry]

@@ -7,7 +7,8 @@ was stored; a dry run does all but store.
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.hub import admission, apply
@@ -22,8 +23,7 @@ from echelon.kube import errors
 _NAME_TRIES = 8
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """An object as it was stored, or would have been; `entry` is None for a dry run."""
 
     object: JSONObject
@@ -67,22 +67,24 @@ async def update(cluster: LogicalCluster, target: Target, body: JSONObject, requ
     if not new["metadata"].get("resourceVersion") and not strategy_of(target.resource).unconditional_update:
         cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise errors.invalid(kind.plural, kind.group, target.name, [cause])
-    return await _update(cluster, target, old, new, request)
+    return await _update(cluster, target, old, new, request, before=target.resource.outgoing(old.object))
 
 
 async def patch(cluster: LogicalCluster, target: Target, change: Change, request: Request) -> Written:
     """Change an object by a function of its present state."""
-    old = latest(cluster, target)
-    changed = change(target.resource.outgoing(old.object))
+    resource, old = target.resource, latest(cluster, target)
+    before = resource.outgoing(old.object)
+    changed = change(before)
     try:
-        new = admission.admit_body(target.resource, changed, request)
+        admitted = before if old.admitted_by is resource else None
+        new = admission.admit_body(resource, changed, request, admitted=admitted)
     except errors.BadRequest as error:
         raise _bad_patch(error) from None
     admission.check_namespace(target, new)
     admission.check_name(target, new)
-    _check_same(target, old, new)
+    _check_same(target, before, new)
     try:
-        return await _update(cluster, target, old, new, request)
+        return await _update(cluster, target, old, new, request, before=before)
     except admission.Undecodable as error:
         raise _bad_patch(error) from None
 
@@ -92,10 +94,10 @@ def _bad_patch(error: errors.BadRequest) -> errors.Invalid:
     return errors.invalid("", "", "", [errors.Cause("patch", f"Invalid value: {error.message}")])
 
 
-def _check_same(target: Target, old: Entry, new: JSONObject) -> None:
+def _check_same(target: Target, before: JSONObject, new: JSONObject) -> None:
     """Refuse a patch that was meant for an object that had this name before."""
     uid = new["metadata"].get("uid")
-    if uid and uid != old.object["metadata"]["uid"]:
+    if uid and uid != before["metadata"]["uid"]:
         kind, cause = target.resource.kind, causes.invalid("metadata.uid", uid, "field is immutable")
         raise errors.invalid(kind.kind, kind.group, target.name, [cause])
 
@@ -115,8 +117,9 @@ async def server_side_apply(
     if old is None and (uid := config["metadata"].get("uid")):
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise errors.conflict(kind.plural, kind.group, target.name, why)
+    before = resource.outgoing(old.object) if old else None
     merged = apply.apply(
-        resource.outgoing(old.object) if old else None,
+        before,
         config,
         resource.schema,
         manager=request.field_manager,
@@ -129,12 +132,12 @@ async def server_side_apply(
     managed = merged["metadata"]["managedFields"]
     merged = resource.structural.prune(merged)[0]
     resource.structural.default(merged)
-    if old is None:
+    if old is None or before is None:
         return await _create(cluster, target, merged, request, managed)
-    _check_same(target, old, config)
+    _check_same(target, before, config)
     for name in ("uid", "resourceVersion"):  # preconditions of the config, not fields to merge
         merged["metadata"][name] = config["metadata"].get(name, "")
-    return await _update(cluster, target, old, merged, request, managed=managed)
+    return await _update(cluster, target, old, merged, request, before=before, managed=managed)
 
 
 async def _create(
@@ -160,7 +163,7 @@ async def _create(
         if cluster.store.latest(key) is not None:
             raise errors.already_exists(kind.plural, kind.group, key.name)
         return Written(obj, None, created=True)
-    entry = await _put(cluster, target, key, obj, expected=0)
+    entry = await _put(cluster, target, key, obj, expected=0, as_admitted=strategy.stores_as_admitted)
     return Written(obj, entry, created=True)
 
 
@@ -188,11 +191,11 @@ async def _update(
     new: JSONObject,
     request: Request,
     *,
+    before: JSONObject,
     managed: list[JSONObject] | None = None,
 ) -> Written:
-    """Take a whole new object through what every update has in common."""
+    """Take a whole new object, as admitted, through what every update has in common."""
     resource, strategy = target.resource, strategy_of(target.resource)
-    before = resource.outgoing(old.object)
     meta = new["metadata"]
     admission.check_preconditions(target, old, meta.get("uid", ""), meta.get("resourceVersion", ""))
     new = _only_through(target, new, before)
@@ -207,7 +210,9 @@ async def _update(
         return Written(before, old)
     if request.dry_run:
         return Written(new, None)
-    return Written(new, await store_update(cluster, target, old, new))
+    # An endpoint of several puts together what it admitted and what was there.
+    as_admitted = strategy.stores_as_admitted and (old.admitted_by is resource or not resource.kind.status)
+    return Written(new, await store_update(cluster, target, old, new, as_admitted=as_admitted))
 
 
 def _only_through(target: Target, new: JSONObject, before: JSONObject) -> JSONObject:
@@ -264,16 +269,26 @@ def latest(cluster: LogicalCluster, target: Target) -> Entry:
     return entry
 
 
-async def store_update(cluster: LogicalCluster, target: Target, old: Entry, new: JSONObject) -> Entry:
-    """Store a new state; the last finalizer of a deleted object takes the object with it."""
+async def store_update(
+    cluster: LogicalCluster, target: Target, old: Entry, new: JSONObject, *, as_admitted: bool = False
+) -> Entry:
+    """Store a new state; the last finalizer of a deleted object takes the object with it.
+
+    `as_admitted`: admitting the state once more would not change it.
+    """
     if new["metadata"].get("deletionTimestamp") and strategy_of(target.resource).may_go(new):
         return await cluster.store.remove(old.key, target.resource.incoming(new), expected=old.revision)
-    return await _put(cluster, target, old.key, new, expected=old.revision)
+    return await _put(cluster, target, old.key, new, expected=old.revision, as_admitted=as_admitted)
 
 
-async def _put(cluster: LogicalCluster, target: Target, key: Key, obj: JSONObject, *, expected: int) -> Entry:
+async def _put(
+    cluster: LogicalCluster, target: Target, key: Key, obj: JSONObject, *, expected: int, as_admitted: bool
+) -> Entry:
+    resource = target.resource
+    # What is converted on the way in and out may come back different.
+    admitted_by = resource if as_admitted and resource.to_storage is None else None
     try:
-        return await cluster.store.put(key, target.resource.incoming(obj), expected=expected)
+        return await cluster.store.put(key, resource.incoming(obj), expected=expected, admitted_by=admitted_by)
     except ObjectTooLarge:
         raise errors.ApiError("etcdserver: request is too large") from None
     except StaleWrite:

@@ -53,6 +53,15 @@ def read_page(kind: Kind[T], body: bytes) -> Page[T]:
     return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count or 0)
 
 
+def read_document(path: str, body: bytes) -> dict[str, Any]:
+    """Return what a server says of itself at a path."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise errors.Unreadable(f"the server's answer at {path} is no document: {error}") from error
+    return found
+
+
 async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
     """Return the error that an answer stands for, and give its connection back."""
     body = b""

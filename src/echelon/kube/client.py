@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
 from echelon.api.kinds import Kind
 
 T = TypeVar("T")
@@ -35,8 +37,7 @@ class EventType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True)
-class Event(Generic[T_co]):
+class Event(msgspec.Struct, Generic[T_co], frozen=True):
     """A step of a watch. A bookmark has no object; `synced` marks the one that ends the initial events."""
 
     type: EventType
@@ -180,3 +181,11 @@ class Writer(Protocol):
 
 class Client(Reader, Writer, Protocol):
     """Both at once, for those that need both."""
+
+
+class Documents(Protocol):
+    """Says what a server is and what it serves."""
+
+    async def document(self, path: str) -> dict[str, Any]:
+        """Return what the server answers at a path that is no object's: `/version`, `/apis/apps/v1`."""
+        ...

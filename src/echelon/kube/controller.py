@@ -13,8 +13,10 @@ from datetime import datetime
 from random import Random
 from typing import Any, Protocol, TypeVar
 
+from prometheus_client import Counter
+
 from echelon.engine.plan import Plan
-from echelon.kube.act import Recorder, act
+from echelon.kube.act import Recorder, Written, act
 from echelon.kube.cache import Key, key_of
 from echelon.kube.client import Writer
 from echelon.kube.clock import Clock
@@ -60,6 +62,8 @@ class _Source:
 
     def keys_of(self, delta: Delta[Any]) -> Iterable[Key]:
         """Return what a change concerns: what the object was about before, and what it is about now."""
+        if self.keys is _own_key:  # which does not change with the object
+            return (key_of(delta.object),)
         return dict.fromkeys(key for obj in (delta.old, delta.new) if obj is not None for key in self.keys(obj))
 
 
@@ -80,8 +84,12 @@ class Controller:
         metrics: Metrics | None = None,
         routine_seconds: float = 0.0,
         guard_seconds: float = GUARD_SECONDS,
+        on_written: Callable[[Key, Written], None] | None = None,
     ) -> None:
-        """`routine_seconds`: how often to look at every key although nothing changed; 0 for never."""
+        """`routine_seconds`: how often to look at every key although nothing changed; 0 for never.
+
+        `on_written` hears of each write that the server confirmed, and for which key it was made.
+        """
         self.name = name
         self._reconciler = reconciler
         self._client = client
@@ -94,9 +102,11 @@ class Controller:
         self._metrics = metrics or Metrics()
         self.queue: WorkQueue[Key] = WorkQueue(random)
         self._metrics.show_queue(name, self.queue.stats)
+        self._on_written = on_written
         self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
         self._sources: list[_Source] = []
         self._stops: list[Callable[[], None]] = []
+        self._results: dict[str, Counter] = {}  # by what became of a reconcile
 
     def watch(
         self,
@@ -141,7 +151,8 @@ class Controller:
             finally:
                 self.queue.done(key)
             # A long row of keys with nothing to write must not keep everybody else from the event loop.
-            await asyncio.sleep(0)
+            if len(self.queue):
+                await asyncio.sleep(0)
 
     async def _reconcile(self, key: Key) -> None:
         wait = self._guard.hold(key)
@@ -150,8 +161,8 @@ class Controller:
             return
         try:
             plan = self._reconciler.plan(key, self._clock.now())
-            async for written in act(plan, self._client, self._recorder, manager=self._manager, metrics=self._metrics):
-                self._guard.wrote(key, written)
+            if not plan.empty:  # most plans are empty: all is as it should be
+                await self._act(key, plan)
         except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
             self._count(self._failed(key, error))
         else:
@@ -159,6 +170,12 @@ class Controller:
             self.queue.forget(key)
             if plan.look_again_after is not None:
                 self.queue.add(key, after=plan.look_again_after.total_seconds())
+
+    async def _act(self, key: Key, plan: Plan) -> None:
+        async for written in act(plan, self._client, self._recorder, manager=self._manager, metrics=self._metrics):
+            self._guard.wrote(key, written)
+            if self._on_written is not None:
+                self._on_written(key, written)
 
     def _failed(self, key: Key, error: Exception) -> str:
         """Decide what becomes of a key whose plan failed; return what to call that."""
@@ -183,7 +200,10 @@ class Controller:
         return "error"
 
     def _count(self, result: str) -> None:
-        self._metrics.reconciles.labels(self.name, result).inc()
+        counter = self._results.get(result)
+        if counter is None:  # looking it up takes longer than most plans
+            counter = self._results[result] = self._metrics.reconciles.labels(self.name, result)
+        counter.inc()
 
     async def _look_at_everything(self) -> None:
         while True:

@@ -30,6 +30,7 @@ from echelon.kube.client import (
 T = TypeVar("T")
 R = TypeVar("R")
 Range: TypeAlias = tuple[float, float]
+_Refusal: TypeAlias = Callable[[], errors.Conflict]  # made only where it is needed: writes that go well are many
 
 _TOO_LARGE_SECONDS = 3.0  # how long a server waits for a version that it has not reached
 _FATED_EVENTS = 8  # a stream that is to break does so within this many events
@@ -202,7 +203,7 @@ class FaultyClient:
             page = await self._client.list(kind, namespace, **selected)
         return await self._answer(page)
 
-    async def watch(
+    def watch(
         self,
         kind: Kind[T],
         namespace: str = "",
@@ -215,27 +216,20 @@ class FaultyClient:
         timeout_seconds: int = 0,
     ) -> AsyncIterator[Event[T]]:
         """Follow changes, with everything that happens to long connections."""
-        await self._request()
-        faults, start = self._faults, resource_version
-        resumes = start not in ("", "0")
-        if resumes and self._happens("gone", faults.gone):
-            raise errors.Gone(f"too old resource version: {start} ({int(start) + 1})")
-        await self._replica(kind, namespace)
-        if resumes and self._happens("repeat", faults.repeat):
-            start = str(max(1, int(start) - self._random.randint(1, faults.repeat_revisions)))
-        stream = self._client.watch(
-            kind,
-            namespace,
-            labels=labels,
-            fields=fields,
-            resource_version=start,
-            bookmarks=bookmarks,
-            initial_events=initial_events,
-            timeout_seconds=timeout_seconds,
-        )
-        async with aclosing(self._troubled(stream)) as events:
-            async for event in events:
-                yield event
+
+        def connect(start: str) -> AsyncIterator[Event[T]]:
+            return self._client.watch(
+                kind,
+                namespace,
+                labels=labels,
+                fields=fields,
+                resource_version=start,
+                bookmarks=bookmarks,
+                initial_events=initial_events,
+                timeout_seconds=timeout_seconds,
+            )
+
+        return self._troubled(kind, namespace, resource_version, connect)
 
     async def create(
         self, kind: Kind[T], body: dict[str, Any], namespace: str = "", *, options: WriteOptions | None = None
@@ -259,7 +253,7 @@ class FaultyClient:
         return await self._write(
             lambda: self._client.patch(kind, name, patch, namespace, subresource=subresource, options=options),
             dry=bool(options and options.dry_run),
-            conflict=errors.stale(kind.plural, kind.group, name),
+            conflict=lambda: errors.stale(kind.plural, kind.group, name),
         )
 
     async def delete(
@@ -270,7 +264,7 @@ class FaultyClient:
         await self._write(
             lambda: self._client.delete(kind, name, namespace, options=options),
             dry=bool(options and options.dry_run),
-            conflict=errors.stale(kind.plural, kind.group, name) if guarded else None,
+            conflict=(lambda: errors.stale(kind.plural, kind.group, name)) if guarded else None,
         )
 
     @property
@@ -302,10 +296,11 @@ class FaultyClient:
         """Reach the server, which may refuse to do anything."""
         self._check_alive()
         await self._travel()
-        if self._happens("too_many_requests", self._faults.too_many_requests):
+        faults = self._faults
+        if self._happens("too_many_requests", faults.too_many_requests):
             text = "the server has received too many requests and has asked us to try again later"
             raise errors.TooManyRequests(text, details={"retryAfterSeconds": self._random.randint(1, 3)})
-        if self._happens("server_error", self._faults.server_error):
+        if self._happens("server_error", faults.server_error):
             refusals = (
                 errors.ApiError("etcdserver: leader changed"),
                 errors.ServerTimeout("the server was unable to return a response in the time allotted"),
@@ -317,11 +312,10 @@ class FaultyClient:
         await self._travel()
         return answer
 
-    async def _write(
-        self, request: Callable[[], Awaitable[R]], *, dry: bool, conflict: errors.Conflict | None = None
-    ) -> R:
+    async def _write(self, request: Callable[[], Awaitable[R]], *, dry: bool, conflict: _Refusal | None = None) -> R:
         self._check_alive()
-        if not self._faults.late_write or self._random.random() >= self._faults.late_write:
+        late = self._faults.late_write
+        if not late or self._random.random() >= late:
             return await self._deliver(request, dry, conflict)
         # The context is an empty one: a request on the wire belongs to no process, and no pause or end stops it.
         task = asyncio.create_task(self._deliver(request, dry, conflict), context=contextvars.Context())
@@ -338,11 +332,11 @@ class FaultyClient:
         if not task.cancelled():
             task.exception()  # whoever asked hears of it, and nobody else has to
 
-    async def _deliver(self, request: Callable[[], Awaitable[R]], dry: bool, conflict: errors.Conflict | None) -> R:
+    async def _deliver(self, request: Callable[[], Awaitable[R]], dry: bool, conflict: _Refusal | None) -> R:
         await self._request()
         faults = self._faults
         if conflict is not None and self._happens("conflict", faults.conflict):
-            raise conflict
+            raise conflict()
         number = self.process.writes = self.process.writes + (not dry)
         dies = not dry and faults.crash > 0 and self._random.random() < faults.crash
         before = dies and self._random.random() < 0.5
@@ -368,8 +362,23 @@ class FaultyClient:
             self._pinned_until = loop.time() + self._random.uniform(*faults.stale_seconds)
         return self._pin
 
-    async def _troubled(self, stream: AsyncIterator[Event[T]]) -> AsyncGenerator[Event[T], None]:
+    async def _start(self, kind: Kind[Any], namespace: str, version: str) -> str:
+        """Return from where a stream begins that was to begin at a version."""
+        await self._request()
+        faults = self._faults
+        resumes = version not in ("", "0")
+        if resumes and self._happens("gone", faults.gone):
+            raise errors.Gone(f"too old resource version: {version} ({int(version) + 1})")
+        await self._replica(kind, namespace)
+        if resumes and self._happens("repeat", faults.repeat):
+            return str(max(1, int(version) - self._random.randint(1, faults.repeat_revisions)))
+        return version
+
+    async def _troubled(
+        self, kind: Kind[T], namespace: str, version: str, connect: Callable[[str], AsyncIterator[Event[T]]]
+    ) -> AsyncGenerator[Event[T], None]:
         """Pass on what a stream brings, until fate has it otherwise."""
+        stream = connect(await self._start(kind, namespace, version))
         faults, random = self._faults, self._random
         stalls, closes = self._happens("stall", faults.stall), self._happens("close", faults.close)
         left = random.randint(0, _FATED_EVENTS) if stalls or closes else -1

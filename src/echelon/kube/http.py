@@ -195,6 +195,10 @@ class HttpClient:
         body = _deletion(options or DeleteOptions())
         await self._exchange(_Request("DELETE", paths.item(kind, name, namespace), body=body))
 
+    async def document(self, path: str) -> dict[str, Any]:
+        """Return what the server answers at a path that is no object's: `/version`, `/apis/apps/v1`."""
+        return answers.read_document(path, await self._exchange(_Request("GET", path)))
+
     def _write_query(self, options: WriteOptions | None) -> dict[str, str]:
         said = options or WriteOptions()
         return {

@@ -11,13 +11,14 @@ import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from echelon.api import labels as selectors
 from echelon.api.kinds import Kind
-from echelon.kube.cache import Cache, Indexer, Key, identity_of, newer
+from echelon.kube.cache import Cache, Identity, Indexer, Key, identity_of, newer
 from echelon.kube.client import Event, EventType, Page, Reader
 from echelon.kube.errors import ApiError, Gone, ServerTimeout
 from echelon.kube.metrics import Metrics
@@ -42,8 +43,7 @@ _BATCH = 250
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Delta(Generic[T_co]):
+class Delta(msgspec.Struct, Generic[T_co], frozen=True):
     """A change: `old` is None for a new object, `new` for one that is gone. `initial`: it was there when we came."""
 
     old: T_co | None
@@ -98,6 +98,12 @@ class Informer(Generic[T]):
         self._resume = ""  # where the next stream begins; empty: list first
         self._page_size = PAGE_SIZE
         self._refused = 0
+        self.went_back = 0  # how often a state was believed that is older than one that was seen before
+
+    @property
+    def reached(self) -> str:
+        """The resource version up to which everything that happened is known; it falls when `went_back` rises."""
+        return self._reached
 
     @property
     def synced(self) -> bool:
@@ -237,7 +243,12 @@ class Informer(Generic[T]):
         if self._refused < OLDER_LISTS_REFUSED:
             self._refused += 1
             raise OlderList(f"the list is of version {version}, the cache of {self._reached}")
+        _log.warning("%s went back from version %s to %s", self.kind.resource, self._reached, version)
+        self._metrics.informer_backs.labels(self.kind.resource).inc()
         self._cache.forget_deleted()  # their versions are of a past that never was
+        # At once, for handlers hear of what is missing before the list is complete.
+        self.went_back += 1
+        self._reached = version
 
     async def _follow(self) -> None:
         """Take in what a stream brings until it ends."""
@@ -262,26 +273,28 @@ class Informer(Generic[T]):
     def _take(self, event: Event[T]) -> None:
         version = event.resource_version
         if event.object is not None:
-            key, _, own = identity_of(event.object)
+            identity = identity_of(event.object)
+            key, _, own = identity
             known = self._cache.seen(key)
             if event.type is EventType.DELETED:
                 # A deletion that was delayed or repeated is not one of the object that has the name by now.
                 if not known or known == own or newer(own, known):
                     self._remove(key, own)
             elif not known or newer(own, known):
-                self._put(event.object)
+                self._put(event.object, identity)
         if version and (not self._reached or newer(version, self._reached)):
             self._resume = self._reached = version
 
     def _listed(self, obj: T) -> Key:
         """Take in an object of a list, which is right also where it is older than what we have."""
-        key, _, version = identity_of(obj)
+        identity = identity_of(obj)
+        key, _, version = identity
         if self._cache.get(key) is None or self._cache.seen(key) != version:
-            self._put(obj)
+            self._put(obj, identity)
         return key
 
-    def _put(self, obj: T) -> None:
-        key, uid, version = identity_of(obj)
+    def _put(self, obj: T, identity: Identity) -> None:
+        key, uid, version = identity
         old = self._cache.get(key)
         if old is not None and identity_of(old).uid != uid:
             self._remove(key, version)

@@ -99,6 +99,7 @@ class Metrics:
         )
         self.informer_lists = self._counter("echelon_informer_lists", "Complete lists.", ["kind"])
         self.informer_ends = self._counter("echelon_informer_ends", "Ends of lists and streams.", ["kind", "why"])
+        self.informer_backs = self._counter("echelon_informer_backs", "Older states that were believed.", ["kind"])
         self.informer_objects = self._gauge("echelon_informer_objects", "Objects in caches.", ["kind"])
         self.handler_errors = self._counter("echelon_handler_errors", "Failures of change handlers.", ["kind"])
         self.events = self._counter("echelon_events", "Events by what became of them.", ["outcome"])

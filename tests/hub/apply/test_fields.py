@@ -58,6 +58,12 @@ def test_the_algebra_is_that_of_sets(a: frozenset[Path], b: frozenset[Path]) -> 
 
 
 @given(path_sets, path_sets)
+def test_a_set_covers_its_subsets(a: frozenset[Path], b: frozenset[Path]) -> None:
+    assert FieldSet.of(*a, *b).covers(FieldSet.of(*b))
+    assert FieldSet.of(*a).covers(FieldSet.of(*b)) == (b <= a)
+
+
+@given(path_sets, path_sets)
 def test_without_takes_what_is_below_too(a: frozenset[Path], b: frozenset[Path]) -> None:
     left = {path for path in a if not any(path[: len(gone)] == gone for gone in b)}
     assert members(FieldSet.of(*a).without(FieldSet.of(*b))) == left

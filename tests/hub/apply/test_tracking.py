@@ -169,3 +169,19 @@ def test_the_updaters_that_were_quiet_for_longest_are_merged(story: Any) -> None
         ".spec.raw.k4",
     ]
     assert story.owned("ann") == [".metadata.labels.a"]
+
+
+def test_who_writes_its_own_fields_again_gets_a_new_time_and_nothing_else(story: Any) -> None:
+    story.updates("ctl", "spec: {replicas: 1, selector: {a: b}}")
+    first = story.entry("ctl", "Update")
+    story.updates("ctl", "spec: {replicas: 2, selector: {a: b}}")
+    assert {**story.entry("ctl", "Update"), "time": ""} == {**first, "time": ""}
+
+
+def test_who_writes_its_own_fields_again_takes_them_from_others(story: Any) -> None:
+    story.updates("ctl", "spec: {replicas: 1, selector: {a: b}}")
+    story.updates("other", "spec: {replicas: 2, selector: {a: c}}")
+    story.updates("other", "spec: {replicas: 3, selector: {a: c}}")
+    story.updates("ctl", "spec: {replicas: 4, selector: {a: c}}")
+    story.updates("ctl", "spec: {replicas: 5, selector: {a: c}}")
+    assert story.entry("other", "Update")["fieldsV1"] == {"f:spec": {"f:selector": {}}}

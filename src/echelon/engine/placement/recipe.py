@@ -4,6 +4,7 @@ Whatever a user can get wrong in a spec is found here, before any cluster is loo
 empty fleet too, and evaluating a recipe cannot fail.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyroaring import BitMap
@@ -136,22 +137,38 @@ def _predicates(spec: PlacementSpec) -> tuple[Predicate, ...]:
         path = f"spec.predicates[{index}].requiredClusterSelector"
         try:
             chosen = selector(wanted.label_selector, wanted.claim_selector, path)
-            programs = tuple(expressions.compile_predicate(text) for text in wanted.cel_selector.cel_expressions)
-        except (SelectorError, CompileError) as error:
-            raise Misconfigured("Predicate", str(error)) from None
+        except SelectorError as error:
+            raise Misconfigured("Predicate", _located(error, path)) from None
+        programs = _programs(wanted.cel_selector.cel_expressions, f"{path}.celSelector")
         found.append(Predicate(chosen, programs))
     return tuple(found)
+
+
+def _programs(texts: Sequence[str], path: str) -> tuple[Program, ...]:
+    found = []
+    for index, text in enumerate(texts):
+        try:
+            found.append(expressions.compile_predicate(text))
+        except CompileError as error:
+            raise Misconfigured("Predicate", _located(error, f"{path}.celExpressions[{index}]")) from None
+    return tuple(found)
+
+
+def _located(error: ValueError, path: str) -> str:
+    """Return what is wrong, and where; those who compare texts know only what comes before that."""
+    text = str(error)
+    return text if path in text else f"{text}, at {path}"
 
 
 def _groups(spec: PlacementSpec) -> tuple[tuple[str, Selector], ...]:
     strategy = spec.decision_strategy.group_strategy
     size = strategy.clusters_per_decision_group
+    field = "spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup"
     try:
         group_size(size, 1)
     except NotAPercentage as error:
-        raise Misconfigured("", str(error)) from None
+        raise Misconfigured("", _located(error, field)) from None
     if isinstance(size, int) and size < 0:
-        field = "spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup"
         raise Misconfigured("", f"{field}: Invalid value: {size}: must be greater than or equal to 0")
     found = []
     for index, group in enumerate(strategy.decision_groups):
@@ -159,5 +176,5 @@ def _groups(spec: PlacementSpec) -> tuple[tuple[str, Selector], ...]:
         try:
             found.append((group.group_name, group_selector(group.group_cluster_selector, path)))
         except SelectorError as error:
-            raise Misconfigured("", str(error)) from None
+            raise Misconfigured("", _located(error, path)) from None
     return tuple(found)

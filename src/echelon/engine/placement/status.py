@@ -71,6 +71,16 @@ def deleted(placement: Placement, decision: str) -> Emit:
     return _emit(placement, decision, "DecisionDelete", "DecisionDeleted", _note(placement, decision, "deleted"))
 
 
+def held(placement: Placement) -> Emit:
+    """Tell that decisions are kept although they look outdated."""
+    meta = placement.metadata
+    note = (
+        f"Decisions of placement {meta.name} in namespace {meta.namespace} are kept: they are newer than what is known "
+        "of the clusters"
+    )
+    return Emit(Reference(PLACEMENT, meta.name, meta.namespace, meta.uid), "DecisionHeld", "Wait", note, "Warning")
+
+
 def scored(placement: Placement, decision: str, schedule: Schedule) -> Emit | None:
     """Tell the scores behind a decision; nothing if there are none."""
     note = score_note(schedule.scored())

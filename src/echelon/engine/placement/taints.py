@@ -16,6 +16,7 @@ from echelon.api.scheduling import Toleration
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 
 NO_SELECT, IF_NEW, PREFER = "NoSelect", "NoSelectIfNew", "PreferNoSelect"
+_OPERATORS = ("", "Equal", "Exists")
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -42,6 +43,8 @@ def validate(tolerations: Sequence[Toleration]) -> None:
             raise TolerationError("If the key is empty, operator must be Exists.")
         if toleration.operator == "Exists" and toleration.value:
             raise TolerationError("If the operator is Exists, the value should be empty.")
+        if toleration.operator not in _OPERATORS:
+            raise TolerationError(f'The operator must be Equal or Exists, and not "{toleration.operator}".')
 
 
 def judge(cluster: Cluster, tolerations: Sequence[Toleration], *, decided: bool, now: datetime) -> Verdict:

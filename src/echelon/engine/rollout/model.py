@@ -2,12 +2,19 @@
 
 Every kind of rollout (work sets, policies, pod sets) speaks of its clusters in these terms, so that one walker, one set
 of control verbs and one view serve them all.
+
+A decision is made over the whole fleet, and often. What it says of each cluster is therefore small, and the sentence
+for people is made when somebody reads it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
+from typing import TypeAlias
+
+import msgspec
 
 from echelon.engine.placement.decisions import GroupKey
 
@@ -47,6 +54,11 @@ class Control:
     approved: frozenset[str] = frozenset()  # groups (names or indexes) that have one, for this revision
     aborted: bool = False
 
+    def holds_back(self, group: GroupKey) -> bool:
+        """Whether a group needs an approval and has none."""
+        called = {group.name, str(group.index)} - {""}
+        return (self.gated is None or not called.isdisjoint(self.gated)) and called.isdisjoint(self.approved)
+
 
 NO_CONTROL = Control()
 
@@ -66,8 +78,11 @@ class Wait(StrEnum):
     NOTHING = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+_IN_FLIGHT = frozenset((Wait.REPORT, Wait.SOAK))
+_FAILED = frozenset((Phase.FAILED, Phase.TIMED_OUT))
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """One cluster in a decision: where it is, what happens next, and why not yet."""
 
     cluster: str
@@ -76,11 +91,29 @@ class Standing:
     since: datetime | None = None
     starts: bool = False  # it is to be written now
     wait: Wait = Wait.NOTHING
-    message: str = ""  # the same for people: "waits for group canary to soak 3m20s more"
-    until: datetime | None = None  # when its soak or its deadline ends, if it has one
+    until: datetime | None = None  # when its soak or its deadline ends, or when the deadline was; if it has one
+    because: "Callable[[Standing], str] | None" = None  # makes the message; many clusters share one
+
+    @property
+    def message(self) -> str:
+        """The same for people, such as "waits for group canary (0): c3 soaks 3m20s more"."""
+        return self.because(self) if self.because else ""
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether it takes a slot: it progresses, it failed and may recover before its deadline, or it soaks."""
+        return self.wait in _IN_FLIGHT
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts as a failure."""
+        return self.phase in _FAILED
 
 
-@dataclass(frozen=True, slots=True)
+Because: TypeAlias = Callable[[Standing], str]
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a rollout does now. `standings` has every decided cluster, by group and name."""
 
@@ -90,8 +123,24 @@ class Decision:
     breach: bool
     failures: Mapping[GroupKey | None, tuple[str, ...]] = field(default_factory=dict)  # those that count, by budget
     recheck_after: timedelta | None = None
+    blocked: Wait = Wait.NOTHING  # why nothing more starts, or not in some groups, until somebody does something
+    blocked_message: str = ""
+    active: tuple[GroupKey, ...] = ()  # where the rollout is: the groups in which clusters may start or are in flight
 
     @property
     def to_start(self) -> tuple[Standing, ...]:
         """The clusters that are to be written now."""
         return tuple(standing for standing in self.standings if standing.starts)
+
+    @cached_property
+    def _by_cluster(self) -> dict[str, Standing]:
+        return {standing.cluster: standing for standing in self.standings}
+
+    def standing(self, cluster: str) -> Standing | None:
+        """One cluster's standing, if it is in any group."""
+        return self._by_cluster.get(cluster)
+
+    def explain(self, cluster: str) -> str:
+        """What happens next with a cluster and why not yet, for people."""
+        found = self.standing(cluster)
+        return found.message if found else "is in no decision group"

@@ -5,7 +5,7 @@ manager said before and says no longer is removed, unless another owner still wa
 then on, shared with whoever said the same.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from echelon.api.base import JSONObject
 from echelon.hub.apply.contents import UNOWNED, compare, same, stated

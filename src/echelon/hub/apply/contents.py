@@ -207,7 +207,9 @@ def _compare_maps(old: JSONObject, new: JSONObject, shape: Shape) -> tuple[Node 
         if name not in old:
             changes[f"f:{name}"] = _new(value, shape.of_field(name))
             continue
-        change, removal = _compare(old[name], value, shape.of_field(name))
+        if (before := old[name]) is value:  # a patch shares with the old object what it does not touch
+            continue
+        change, removal = _compare(before, value, shape.of_field(name))
         if change is not None:
             changes[f"f:{name}"] = change
         if removal is not None:

@@ -71,6 +71,10 @@ class FieldSet:
                 return False
         return bool(path) and node is not None and is_member(node)
 
+    def covers(self, other: "FieldSet") -> bool:
+        """Tell whether all members of the other set are in this one."""
+        return _covers(self.root, other.root)
+
     def __or__(self, other: "FieldSet") -> "FieldSet":
         return FieldSet(_united(self.root, other.root)) if self.root and other.root else self if self.root else other
 
@@ -255,6 +259,17 @@ def _with_self(children: Node, *, member: bool) -> Node | None:
     if not children:
         return {} if member else None
     return {SELF: {}, **children} if member else children
+
+
+def _covers(a: Node, b: Node) -> bool:
+    """Tell whether what is below `b` is also below `a`."""
+    for step, child in b.items():
+        if step == SELF:
+            continue
+        here = a.get(step)
+        if here is None or (is_member(child) and not is_member(here)) or not _covers(here, child):
+            return False
+    return True
 
 
 def _united(a: Node, b: Node) -> Node:

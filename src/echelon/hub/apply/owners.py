@@ -9,8 +9,10 @@ anew.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.apply.fields import FieldSet
@@ -36,8 +38,7 @@ class Identity(NamedTuple):
         return f"{shown} using {self.version}" if self.operation == UPDATE else shown
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """What one owner owns, and since when."""
 
     fields: FieldSet
@@ -48,6 +49,11 @@ class Owner:
     def owning(self, fields: FieldSet) -> "Owner":
         """Return the owner with other fields."""
         return self if fields == self.fields else replace(self, fields=fields, entry=None)
+
+    def again(self, time: str) -> "Owner":
+        """Return the owner after one more write of the same fields."""
+        written = self.entry if self.entry is not None and "time" in self.entry else None
+        return Owner(self.fields, self.api_version, time, written and {**written, "time": time})
 
 
 Owners = Mapping[Identity, Owner]
@@ -61,7 +67,7 @@ def identity(manager: str, operation: str, api_version: str, subresource: str) -
 
 def stored(entries: JSON) -> Owners:
     """Read `managedFields` that we wrote."""
-    return dict(_stored(entry) for entry in entries or ())
+    return dict(map(_stored, entries or ()))
 
 
 def _stored(entry: JSONObject) -> tuple[Identity, Owner]:

@@ -62,11 +62,22 @@ def track_update(
     changes, removals = compare(_unmanaged(old or blank or {}), _unmanaged(new), shape)
     if reset:
         changes, removals = changes.without(reset), removals.without(reset)
-    after = without_fields(owners, changes | removals)
-    if mine := changes - UNOWNED:
-        before = after[who].fields if who in after else FieldSet()
-        after[who] = Owner(mine | before, api_version, now)
+    lost, mine = changes | removals, changes - UNOWNED
+    owner = owners.get(who)
+    if owner is not None and mine and _keeps_its_fields(owner, mine, lost):
+        after = without_fields(owners, lost, but=who)
+        after[who] = owner.again(now)
+    else:
+        after = without_fields(owners, lost)
+        if mine:
+            before = after[who].fields if who in after else FieldSet()
+            after[who] = Owner(mine | before, api_version, now)
     return encode(capped(after))
+
+
+def _keeps_its_fields(owner: Owner, mine: FieldSet, lost: FieldSet) -> bool:
+    """Tell whether a writer owns the same as before: it loses only what it takes again. Most writes are like that."""
+    return owner.fields.covers(mine) and (mine == lost or mine.covers(owner.fields & lost))
 
 
 def first_apply(

@@ -35,8 +35,9 @@ async def keep(cluster: LogicalCluster) -> None:
                 for keeper in keepers:
                     for change in changes:
                         keeper.follow(change)
-                retry = [keeper for keeper in keepers if not await _work(keeper)]
-                await asyncio.sleep(0)  # a cluster in which something always happens must not starve the others
+                retry = [keeper for keeper in keepers if keeper.busy and not await _work(keeper)]
+                if watch.behind:  # a cluster in which something always happens must not starve the others
+                    await asyncio.sleep(0)
                 changes = await watch.next(_RETRY_SECONDS if retry else None)
         except WatchClosed:
             return

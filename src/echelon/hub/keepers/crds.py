@@ -33,6 +33,11 @@ class CRDKeeper:
         elif key.resource in self._terminating:
             self._todo[key.resource] = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is work to do."""
+        return bool(self._todo)
+
     async def work(self) -> None:
         """Remove the objects of the definitions that are waiting for it."""
         while self._todo:

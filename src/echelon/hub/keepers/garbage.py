@@ -76,6 +76,11 @@ class GarbageKeeper:
         if key is not None:
             self._todo[key] = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is work to do."""
+        return bool(self._todo)
+
     async def work(self) -> None:
         """Bring everything in doubt to its end."""
         while self._todo:

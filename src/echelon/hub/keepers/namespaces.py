@@ -34,6 +34,11 @@ class NamespaceKeeper:
         elif key.namespace in self._terminating:
             self._todo[key.namespace] = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is work to do."""
+        return bool(self._todo)
+
     async def work(self) -> None:
         """Empty the namespaces that are waiting for it."""
         while self._todo:

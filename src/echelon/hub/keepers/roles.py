@@ -22,10 +22,13 @@ class RoleKeeper:
         """Learn of a change."""
         self._dirty |= change.entry.key.resource == _CLUSTER_ROLES
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is work to do."""
+        return self._dirty
+
     async def work(self) -> None:
         """Bring aggregated roles up to date."""
-        if not self._dirty:
-            return
         self._dirty = False
         resource = self.cluster.catalogue.find("rbac.authorization.k8s.io", "v1", "clusterroles")
         roles = [entry.object for entry in self.cluster.store.list(_CLUSTER_ROLES).entries]

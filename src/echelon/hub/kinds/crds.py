@@ -5,6 +5,9 @@ wait, and what is stored is always what is served.
 """
 
 import re
+from functools import lru_cache
+
+import msgspec
 
 from echelon.api import jsonpath
 from echelon.api.base import JSONObject
@@ -129,17 +132,24 @@ def _check_schema(version: JSONObject, path: str) -> list[Cause]:
     path = f"{path}.schema.openAPIV3Schema"
     if not schema:
         return [Cause(path, "Required value: schemas are required", "FieldValueRequired")]
+    return list(_schema_causes(msgspec.json.encode(schema), path))
+
+
+@lru_cache(maxsize=512)
+def _schema_causes(schema_json: bytes, path: str) -> tuple[Cause, ...]:
+    """Find what is wrong with a schema; remembered, because thousands of clusters are given the same definitions."""
+    schema = msgspec.json.decode(schema_json)
     found = [Cause(*text.split(": ", 1)) for text in check_structural(schema, path)]
     if found:
-        return found
+        return tuple(found)
     try:
         Validator(schema).check_schema()
         Rules.compile(schema)
     except SchemaError as error:
-        return [Cause(f"{path}.{error.path}" if error.path else path, error.detail)]
+        return (Cause(f"{path}.{error.path}" if error.path else path, error.detail),)
     except RuleError as error:
-        return [Cause(path, f"Invalid value: {error}")]
-    return []
+        return (Cause(path, f"Invalid value: {error}"),)
+    return ()
 
 
 def _check_paths(version: JSONObject, path: str) -> list[Cause]:

@@ -65,6 +65,12 @@ class Strategy:
     grace_period: Callable[[JSONObject, int | None], int] = no_grace
     may_go: Callable[[JSONObject], bool] = no_finalizers
 
+    @property
+    def stores_as_admitted(self) -> bool:
+        """Whether nothing is added to what a client sends, besides metadata."""
+        prepared = self.prepare_create is not no_preparation or self.prepare_update is not no_update_preparation
+        return not prepared and self.first_status is None
+
 
 def immutable(new: JSONObject, old: JSONObject | None, *path: str) -> list[Cause]:
     """Find a field that may not change after creation."""

@@ -53,6 +53,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     labels: Mapping[str, str]
     encoded: bytes | None = None
     decoded: JSONObject | None = None
+    admitted_by: object = None  # the resource, if the whole object is one that its admission would not change
 
     @property
     def raw(self) -> bytes:
@@ -196,6 +197,12 @@ class History:
         thread.watches -= 1
         self._discard(thread)
 
+    def interrupt(self) -> None:
+        """Make every watch that waits return with nothing, as if its time were over."""
+        for thread in (self._all, *self._threads.values()):
+            for future in tuple(thread.waiting):
+                _resolve(future)
+
     def close(self) -> None:
         """End all watches."""
         self.closed = True
@@ -248,6 +255,11 @@ class Watch:
                     timer.cancel()
             ready = self._take()
         return ready
+
+    @property
+    def behind(self) -> bool:
+        """Whether `next` would return at once."""
+        return self._position < self._thread.dropped + len(self._thread.changes)
 
     def close(self) -> None:
         """End the watch; whoever waits for its next change gets `WatchClosed`."""

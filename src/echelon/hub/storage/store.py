@@ -163,7 +163,9 @@ class Store:
             return None if change.type is _DELETED else change.entry
         return self.get(key)
 
-    def put(self, key: Key, obj: JSONObject, *, expected: int | None = None) -> Awaitable[Entry]:
+    def put(
+        self, key: Key, obj: JSONObject, *, expected: int | None = None, admitted_by: object = None
+    ) -> Awaitable[Entry]:
         """Write an object and stamp its resource version. It is latest at once; await the result for committed.
 
         The object must not be modified afterwards. Raises `StaleWrite`, at once, when the key does not have the
@@ -172,8 +174,8 @@ class Store:
         before = self._check(key, expected)
         if before is None:
             key = Key(_once(key.resource), _once(key.namespace), key.name)
-            return self._write(_ADDED, key, obj, None)
-        return self._write(_MODIFIED, before.key, obj, before)
+            return self._write(_ADDED, key, obj, None, admitted_by)
+        return self._write(_MODIFIED, before.key, obj, before, admitted_by)
 
     def remove(self, key: Key, final: JSONObject, *, expected: int | None = None) -> Awaitable[Entry]:
         """Delete an object; `final` is the state that watches will show of it."""
@@ -233,6 +235,10 @@ class Store:
         if self._ledger is not None and gone:
             self._ledger.forget(self.compacted, _superseded(gone))
 
+    def wake_watches(self) -> None:
+        """Make every watch that waits return with nothing, for whoever has to look around between two changes."""
+        self._history.interrupt()
+
     def close(self) -> None:
         """End all watches and refuse writes from now on."""
         self._history.close()
@@ -246,7 +252,9 @@ class Store:
             raise StaleWrite(key, expected, actual)
         return before
 
-    def _write(self, kind: EventType, key: Key, obj: JSONObject, before: Entry | None) -> Awaitable[Entry]:
+    def _write(
+        self, kind: EventType, key: Key, obj: JSONObject, before: Entry | None, admitted_by: object = None
+    ) -> Awaitable[Entry]:
         revision = self._assigned + 1
         # Only what changes is copied: the rest of the object may be shared with the version before it.
         metadata = {**obj["metadata"], "resourceVersion": str(revision)}
@@ -254,12 +262,12 @@ class Store:
         created = before.created if before is not None else revision
         labels = metadata.get("labels")
         if self._keep_objects:
-            entry = Entry(key, revision, created, labels or _NO_LABELS, None, stamped)
+            entry = Entry(key, revision, created, labels or _NO_LABELS, None, stamped, admitted_by)
         else:
             encoded = msgspec.json.encode(stamped)
             if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
                 raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
-            entry = Entry(key, revision, created, _shared(labels), encoded)
+            entry = Entry(key, revision, created, _shared(labels), encoded, None, admitted_by)
         change = Change(kind, revision, entry, before)
         if self._ledger is None:
             self._assigned = revision

@@ -1,0 +1,83 @@
+"""Whether the account on whose behalf a work is applied may do what the work asks.
+
+The agent itself may do nearly everything, so without this check every author of works could. Rights are asked for one
+by one; for roles and bindings that is not enough, because creating them is a right and granting more than one has is
+not. There the server is asked to try, as that account, without doing it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from echelon.api.authorization import SUBJECT_ACCESS_REVIEW
+from echelon.api.manifest_config import ServiceAccountSubject
+from echelon.engine.work.updating import Wanted, with_metadata
+from echelon.kube.client import Client, MergePatch, WriteOptions
+from echelon.kube.errors import ApiError, Forbidden
+
+RETRY_SECONDS = 60.0
+
+# Gives a client that acts as a user in some groups.
+ActAs = Callable[[str, Sequence[str]], Awaitable[Client]]
+
+_RBAC = "rbac.authorization.k8s.io"
+_VERBS = ("create", "update", "patch", "get")
+
+
+class NotAllowed(Exception):
+    """The account lacks a right."""
+
+    def __init__(self, wanted: Wanted, why: str = "") -> None:
+        kind = wanted.kind
+        text = f"not allowed to apply the resource {kind.group} {kind.plural}, {wanted.namespace} {wanted.name}"
+        super().__init__(f"{text}{f': {why}' if why else ''}, will try again in 1m0s")
+
+
+class ExecutorCheck:
+    """Asks a cluster what service accounts may do there."""
+
+    def __init__(self, member: Client, act_as: ActAs | None) -> None:
+        self._member = member
+        self._act_as = act_as
+
+    async def check(self, wanted: Wanted, account: ServiceAccountSubject) -> None:
+        """Raise `NotAllowed` unless the account may apply a manifest."""
+        user = f"system:serviceaccount:{account.namespace}:{account.name}"
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
+        for verb in (*_VERBS, "delete") if wanted.belongs else _VERBS:
+            if not await self._may(user, groups, verb, wanted):
+                raise NotAllowed(wanted)
+        if wanted.kind.group == _RBAC:
+            await self._try(user, groups, wanted)
+
+    async def _may(self, user: str, groups: Sequence[str], verb: str, wanted: Wanted) -> bool:
+        asked = {
+            "namespace": wanted.namespace,
+            "verb": verb,
+            "group": wanted.kind.group,
+            "version": wanted.kind.version,
+            "resource": wanted.kind.plural,
+            "name": wanted.name,
+        }
+        body = {
+            "apiVersion": SUBJECT_ACCESS_REVIEW.api_version,
+            "kind": SUBJECT_ACCESS_REVIEW.kind,
+            "spec": {"user": user, "groups": list(groups), "resourceAttributes": asked},
+        }
+        answer = await self._member.create(SUBJECT_ACCESS_REVIEW, body)
+        return answer.status.allowed
+
+    async def _try(self, user: str, groups: Sequence[str], wanted: Wanted) -> None:
+        """Let the server say whether the account would grant more than it has."""
+        if self._act_as is None:
+            raise NotAllowed(wanted, "the agent cannot act as the account to find out whether it grants too much")
+        client = await self._act_as(user, groups)
+        body, dry = with_metadata(wanted, {}), WriteOptions(dry_run=True)
+        try:
+            try:
+                await client.create(wanted.kind, body, wanted.namespace, options=dry)
+            except ApiError as error:
+                if error.status_reason != "AlreadyExists":
+                    raise
+                changed = {name: value for name, value in body.items() if name in ("rules", "subjects", "roleRef")}
+                await client.patch(wanted.kind, wanted.name, MergePatch(changed), wanted.namespace, options=dry)
+        except Forbidden as error:
+            raise NotAllowed(wanted, f"permission escalation, {error}") from error

@@ -1,0 +1,214 @@
+"""The records of works on the cluster: what was applied for which work, and the end of it.
+
+A record outlives the agent and the connection to the hub, and the objects belong to it, not to the work. It goes only
+when everything that it lists is gone; until then it shows what is still in the way.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from echelon.agent.settings import RECORD_FINALIZER
+from echelon.api.base import JSONObject
+from echelon.api.kinds import Kind
+from echelon.api.work import (
+    APPLIED_MANIFEST_WORK,
+    AppliedManifestWork,
+    AppliedManifestWorkSpec,
+    AppliedResource,
+    ManifestWork,
+)
+from echelon.engine.work import intent
+from echelon.engine.work.cleaning import Fate, recorded, removal
+from echelon.engine.work.ownership import owner_reference
+from echelon.kube.cache import newer
+from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
+from echelon.kube.errors import AlreadyExists, Conflict, NotFound
+from echelon.kube.informer import Delta, Informer
+
+
+class RecordEnding(Exception):
+    """What was applied before is still being removed; nothing can be applied until that is over."""
+
+
+class Records:
+    """Reads and writes the records of one agent's works."""
+
+    def __init__(
+        self, member: Client, informer: Informer[AppliedManifestWork], hub_hash: str, agent_id: str, manager: str
+    ) -> None:
+        self._member = member
+        self._informer = informer
+        self._hub_hash = hub_hash
+        self._agent_id = agent_id
+        self._options = WriteOptions(field_manager=manager)
+        self._own: dict[str, AppliedManifestWork] = {}  # as we wrote them, until the cache shows it
+        informer.on_change(self._seen)
+
+    def name_of(self, work: str) -> str:
+        """Return the name of a work's record."""
+        return f"{self._hub_hash}-{work}"
+
+    def work_of(self, record: AppliedManifestWork) -> str:
+        """Return the work that a record is of; nothing if it is another hub's."""
+        return record.spec.manifest_work_name if record.spec.hub_hash == self._hub_hash else ""
+
+    def ours(self, record: AppliedManifestWork) -> bool:
+        """Whether this agent takes care of a record."""
+        return (record.spec.agent_id or record.spec.hub_hash) == self._agent_id
+
+    def get(self, name: str) -> AppliedManifestWork | None:
+        """Return a record in the newest state that is known."""
+        own, cached = self._own.get(name), self._informer.get(name)
+        if own is None or (cached is not None and not newer(own.metadata.resource_version, _version(cached))):
+            return cached
+        return own
+
+    async def ensure(self, work: ManifestWork, *, settled: bool) -> AppliedManifestWork:
+        """Return the record of a work, which says what is about to be applied. Raises `RecordEnding`.
+
+        `settled`: nothing of what was intended before can have been left behind.
+        """
+        name, spec = self.name_of(work.metadata.name), self._spec(work)
+        wanted = intent.intended(work.spec.workload.manifests)
+        record = self.get(name) or await self._create(name, work, spec, intent.written(wanted))
+        if record.metadata.deletion_timestamp:
+            raise RecordEnding(f"what was applied for {work.metadata.name} before is still being removed")
+        changes: JSONObject = {} if record.spec == spec else {"spec": msgspec.to_builtins(spec)}
+        known = intent.read(record.metadata.annotations)
+        if not wanted <= known:
+            text = intent.written(wanted if settled else wanted | known)
+            if text:
+                changes["metadata"] = {"annotations": {intent.ANNOTATION: text}}
+        if changes:
+            record = await self._patch(record, changes)
+        self._own[name] = record
+        return record
+
+    async def _create(
+        self, name: str, work: ManifestWork, spec: AppliedManifestWorkSpec, applying: str
+    ) -> AppliedManifestWork:
+        metadata: JSONObject = {"name": name, "labels": work.metadata.labels, "finalizers": [RECORD_FINALIZER]}
+        if applying:
+            metadata["annotations"] = {intent.ANNOTATION: applying}
+        body: JSONObject = {
+            "apiVersion": APPLIED_MANIFEST_WORK.api_version,
+            "kind": APPLIED_MANIFEST_WORK.kind,
+            "metadata": metadata,
+            "spec": msgspec.to_builtins(spec),
+        }
+        try:
+            return await self._member.create(APPLIED_MANIFEST_WORK, body, options=self._options)
+        except AlreadyExists:
+            return await self._member.get(APPLIED_MANIFEST_WORK, name)
+
+    async def list_resources(self, record: AppliedManifestWork, resources: Sequence[AppliedResource]) -> None:
+        """Write down what was applied, if that has changed."""
+        listed = recorded(resources)
+        if listed != record.status.applied_resources:
+            body = {"status": {"appliedResources": [msgspec.to_builtins(each) for each in listed]}}
+            await self._patch(record, body, "status")
+
+    async def end(self, work: str) -> bool:
+        """Ask for the end of a work's record; tell whether it is gone."""
+        try:
+            # A read may be of the past, and what it does not show would stay behind; a write is always of now.
+            await self._member.delete(APPLIED_MANIFEST_WORK, self.name_of(work))
+        except NotFound:
+            return True
+        return False
+
+    async def release(self, record: AppliedManifestWork, left: Sequence[AppliedResource]) -> None:
+        """Show what is still in the way of a record's end, or let it go."""
+        if left:
+            await self.list_resources(record, left)
+            return
+        kept = [name for name in record.metadata.finalizers if name != RECORD_FINALIZER]
+        await self._patch(record, {"metadata": {"finalizers": kept or None}})
+
+    async def remove(self, record: AppliedManifestWork, resources: Iterable[AppliedResource]) -> list[AppliedResource]:
+        """Remove objects that are no longer wanted. Return those that are not gone yet."""
+        owner, left = owner_reference(record), list[AppliedResource]()
+        for resource in resources:
+            kind = kind_of(resource)
+            try:
+                live = await self._member.get(kind, resource.name, resource.namespace)
+            except NotFound:
+                if not await self._is_gone(kind, resource):
+                    left.append(resource)
+                continue
+            decided = removal(resource, live, owner)
+            if decided.fate is Fate.FORGET:
+                continue
+            if decided.fate is Fate.DISOWN:
+                await self._disown(kind, resource, live, decided.owners)
+                continue
+            left.append(resource)
+            if decided.fate is Fate.DELETE:
+                how = DeleteOptions(Preconditions(uid=live["metadata"]["uid"]), "Background")
+                try:
+                    await self._member.delete(kind, resource.name, resource.namespace, options=how)
+                    # Most objects have no finalizer and are gone already.
+                    await self._member.get(kind, resource.name, resource.namespace)
+                except NotFound:
+                    left.pop()
+        return left
+
+    async def _is_gone(self, kind: Kind[Any], resource: AppliedResource) -> bool:
+        """Make sure that an object is gone: a read may be of the past, an attempt to write is not."""
+        how = DeleteOptions(Preconditions(uid=resource.uid), dry_run=True)
+        try:
+            await self._member.delete(kind, resource.name, resource.namespace, options=how)
+        except (NotFound, Conflict):  # or another object has its name
+            return True
+        return False
+
+    async def _disown(
+        self, kind: Kind[Any], resource: AppliedResource, live: JSONObject, owners: Sequence[JSONObject]
+    ) -> None:
+        meta = live["metadata"]
+        body = {"ownerReferences": list(owners), "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        await self._member.patch(
+            kind, resource.name, MergePatch({"metadata": body}), resource.namespace, options=self._options
+        )
+
+    async def _patch(self, record: AppliedManifestWork, body: JSONObject, subresource: str = "") -> AppliedManifestWork:
+        meta = record.metadata
+        said = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        wanted = MergePatch({**body, "metadata": {**body.get("metadata", {}), **said}})
+        try:
+            after = await self._member.patch(
+                APPLIED_MANIFEST_WORK, meta.name, wanted, subresource=subresource, options=self._options
+            )
+        except Conflict:
+            self._own.pop(meta.name, None)
+            raise
+        self._own[meta.name] = after
+        return after
+
+    def _spec(self, work: ManifestWork) -> AppliedManifestWorkSpec:
+        return AppliedManifestWorkSpec(
+            hub_hash=self._hub_hash, agent_id=self._agent_id, manifest_work_name=work.metadata.name
+        )
+
+    def _seen(self, delta: Delta[AppliedManifestWork]) -> None:
+        own = self._own.get(delta.object.metadata.name)
+        if own is not None and (delta.new is None or not newer(_version(own), _version(delta.new))):
+            del self._own[delta.object.metadata.name]
+
+
+def kind_of(resource: AppliedResource) -> Kind[Any]:
+    """Return the kind under which a recorded object is asked for."""
+    return Kind(
+        resource.group,
+        resource.version,
+        "",
+        resource.resource,
+        dict[str, Any],
+        namespaced=bool(resource.namespace),
+    )
+
+
+def _version(record: AppliedManifestWork) -> str:
+    return record.metadata.resource_version

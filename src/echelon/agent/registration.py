@@ -1,0 +1,206 @@
+"""The cluster's place in the fleet: asks to join, shows that it is alive, and says what it is.
+
+The lease says that the agent lives and the conditions say how the cluster does, so the lease is renewed first and
+whatever the cluster's own API does. Everything is on one timer; between its ticks an idle agent does nothing.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+
+from echelon.agent import facts
+from echelon.agent.settings import Settings
+from echelon.api.base import JSONObject
+from echelon.api.cluster import (
+    CLUSTER_CLAIM,
+    MANAGED_CLUSTER,
+    ClusterClaim,
+    ManagedCluster,
+    ManagedClusterStatus,
+    ManagedClusterVersion,
+)
+from echelon.api.coordination import LEASE
+from echelon.api.core import NAMESPACE, NODE
+from echelon.api.meta import Condition
+from echelon.controllers.conditions import timestamp, with_condition
+from echelon.controllers.health import AVAILABLE, LEASE_NAME
+from echelon.kube.client import Client, Documents, MergePatch, WriteOptions
+from echelon.kube.clock import Clock
+from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+
+JOINED = "ManagedClusterJoined"
+FIRST_PAUSE_SECONDS = 0.5
+LAST_PAUSE_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What the cluster's API shows now; None where it does not answer."""
+
+    found: JSONObject | None
+    trouble: str = ""
+
+
+class Registration:
+    """Keeps the ManagedCluster and the lease of one cluster."""
+
+    def __init__(
+        self,
+        hub: Client,
+        member: Client,
+        server: Documents,
+        cluster: str,
+        *,
+        clock: Clock,
+        random: Random,
+        settings: Settings,
+        manager: str,
+    ) -> None:
+        self._hub = hub
+        self._member = member
+        self._server = server
+        self._cluster = cluster
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._options = WriteOptions(field_manager=manager)
+
+    async def join(self) -> None:
+        """Ask the hub to take the cluster, and return when it has."""
+        pause, told = FIRST_PAUSE_SECONDS, ""
+        while True:
+            try:
+                cluster = await self._registered()
+                if cluster.spec.hub_accepts_client:
+                    return
+                why = f"waits for the hub's administrator to accept it (spec.hubAcceptsClient of {self._cluster})"
+            except ApiError as error:
+                why = f"cannot register yet: {error}"
+            if why != told:
+                _log.info("%s %s", self._cluster, why, extra={"cluster": self._cluster})
+                told = why
+            await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
+            pause = min(pause * 2, LAST_PAUSE_SECONDS)
+
+    async def run(self) -> None:
+        """Renew the lease and say what the cluster is, until cancelled."""
+        failures = 0
+        while True:
+            every = float(self._settings.lease_seconds)
+            try:
+                await self._renew()
+                cluster = await self._hub.get(MANAGED_CLUSTER, self._cluster)
+                every = float(cluster.spec.lease_duration_seconds or every)
+                await self._say(cluster)
+                failures = 0
+            except ApiError as error:
+                failures += 1
+                if not isinstance(error, Conflict):
+                    extra = {"cluster": self._cluster}
+                    _log.warning("%s cannot tell the hub that it is alive: %s", self._cluster, error, extra=extra)
+                every = min(every, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16))
+            await asyncio.sleep(every * self._random.uniform(0.9, 1.0))
+
+    async def _registered(self) -> ManagedCluster:
+        try:
+            return await self._hub.get(MANAGED_CLUSTER, self._cluster)
+        except NotFound:
+            body: JSONObject = {
+                "apiVersion": MANAGED_CLUSTER.api_version,
+                "kind": MANAGED_CLUSTER.kind,
+                "metadata": {"name": self._cluster},
+                "spec": {"hubAcceptsClient": False, "leaseDurationSeconds": self._settings.lease_seconds},
+            }
+            try:
+                return await self._hub.create(MANAGED_CLUSTER, body, options=self._options)
+            except AlreadyExists:
+                return await self._hub.get(MANAGED_CLUSTER, self._cluster)
+
+    async def _renew(self) -> None:
+        spec = {
+            "holderIdentity": self._cluster,
+            "leaseDurationSeconds": self._settings.lease_seconds,
+            "renewTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        try:
+            await self._hub.patch(LEASE, LEASE_NAME, MergePatch({"spec": spec}), self._cluster, options=self._options)
+        except NotFound:
+            body: JSONObject = {
+                "apiVersion": LEASE.api_version,
+                "kind": LEASE.kind,
+                "metadata": {"name": LEASE_NAME},
+                "spec": spec,
+            }
+            await self._hub.create(LEASE, body, self._cluster, options=self._options)
+
+    async def _say(self, cluster: ManagedCluster) -> None:
+        """Write down what the cluster is, if that has changed."""
+        status = self._status(cluster, await self._look())
+        if status == cluster.status:
+            return
+        meta = cluster.metadata
+        body = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": _whole(status, cluster.status),
+        }
+        await self._hub.patch(
+            MANAGED_CLUSTER, self._cluster, MergePatch(body), subresource="status", options=self._options
+        )
+
+    def _status(self, cluster: ManagedCluster, seen: _Facts) -> ManagedClusterStatus:
+        now, generation = timestamp(self._clock.now()), cluster.metadata.generation
+
+        def said(type_: str, status: str, reason: str, message: str) -> Condition:
+            return Condition(
+                type=type_,
+                status=status,
+                observed_generation=generation,
+                last_transition_time=now,
+                reason=reason,
+                message=message,
+            )
+
+        joined = said(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
+        available = said(AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
+        if seen.found is None:
+            told = f"The kube-apiserver is not available: {seen.trouble}"
+            available = said(AVAILABLE, "False", "ManagedClusterKubeAPIServerUnavailable", told)
+        conditions = with_condition(with_condition(cluster.status.conditions, joined), available)
+        return msgspec.structs.replace(cluster.status, conditions=conditions, **(seen.found or {}))
+
+    async def _look(self) -> _Facts:
+        try:
+            version = str((await self._server.document("/version")).get("gitVersion", ""))
+            nodes = (await self._member.list(NODE)).items
+            system = await self._member.get(NAMESPACE, "kube-system")
+            stated = await self._stated()
+        except ApiError as error:
+            return _Facts(None, error.message)
+        found: JSONObject = {
+            "version": ManagedClusterVersion(kubernetes=version),
+            "capacity": facts.total(node.status.capacity for node in nodes),
+            "allocatable": facts.total(node.status.allocatable for node in nodes),
+            "cluster_claims": facts.claims(nodes, version, system.metadata.uid, stated),
+        }
+        return _Facts(found)
+
+    async def _stated(self) -> list[ClusterClaim]:
+        try:
+            return list((await self._member.list(CLUSTER_CLAIM)).items)
+        except NotFound:
+            return []  # the cluster does not serve them
+
+
+def _whole(status: ManagedClusterStatus, before: ManagedClusterStatus) -> JSONObject:
+    """Return a status as a merge patch: what it no longer has is said to be gone."""
+    body: JSONObject = msgspec.to_builtins(status)
+    for field in ("capacity", "allocatable"):
+        gone = set(getattr(before, field)) - set(getattr(status, field))
+        if gone:
+            body[field] = {**body.get(field, {}), **dict.fromkeys(sorted(gone))}
+    return body

@@ -1,0 +1,30 @@
+"""How an agent works, beyond where and for which cluster."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+# From here on a grace period means that nothing is ever evicted.
+NEVER_SECONDS = 100 * 365 * 24 * 3600.0
+
+FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
+RECORD_FINALIZER = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
+RETRIED_AT = "echelon.dev/retried-at"
+MANAGER = "work-agent"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Intervals and limits; the defaults are upstream's."""
+
+    status_sync_seconds: float = 10.0
+    resync_seconds: float = 240.0
+    eviction_grace_seconds: float = 3600.0
+    max_watches: int = 50
+    max_json_raw_bytes: int | None = None  # None: lists and objects are no feedback
+    works_at_once: int = 10
+    lease_seconds: int = 60
+
+
+def hub_hash(url: str) -> str:
+    """Return the name under which records refer to a hub."""
+    return sha256(url.encode()).hexdigest()

@@ -1,0 +1,81 @@
+"""Work on keys that needs to ask before it can decide.
+
+Hub controllers plan from caches and then act. An agent applies objects of any kind, of which it has no caches, so a
+turn of it asks, decides and writes in steps. What is the same: one turn a key at a time, a failure is a reason to come
+back later, and what happens while a turn runs leads to another. A thousand agents share a process, so a turn becomes a
+task only when there is something to do.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from echelon.kube.errors import ApiError, Conflict
+from echelon.kube.metrics import Metrics
+from echelon.kube.queue import WorkQueue
+
+CONFLICT_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Turns:
+    """Runs a handler for keys. The handler may say after how many seconds it wants to look again."""
+
+    def __init__(
+        self,
+        name: str,
+        handler: Callable[[str], Awaitable[float | None]],
+        *,
+        random: Random,
+        metrics: Metrics,
+        at_once: int,
+        last_retry: float,
+    ) -> None:
+        self.name = name
+        self.queue: WorkQueue[str] = WorkQueue(random, last_retry=last_retry)
+        self._handler = handler
+        self._metrics = metrics
+        self._slots = asyncio.Semaphore(at_once)
+        metrics.show_queue(name, self.queue.stats)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    await self._slots.acquire()
+                    key = await self.queue.get()
+                    group.create_task(self._turn(key), name=f"{self.name} {key}")
+        finally:
+            self.queue.close()
+
+    async def _turn(self, key: str) -> None:
+        try:
+            again = await self._handler(key)
+        except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
+            self._failed(key, error)
+        else:
+            self._metrics.reconciles.labels(self.name, "ok").inc()
+            self.queue.forget(key)
+            if again is not None:
+                self.queue.add(key, after=again)
+        finally:
+            self.queue.done(key)
+            self._slots.release()
+
+    def _failed(self, key: str, error: Exception) -> None:
+        extra = {"controller": self.name, "key": key}
+        if isinstance(error, Conflict):
+            self.queue.retry(key, at_most=CONFLICT_SECONDS)
+            self._metrics.reconciles.labels(self.name, "conflict").inc()
+            _log.info("%s: %s failed: %s", self.name, key, error, extra=extra)
+        elif isinstance(error, ApiError):
+            self.queue.retry(key, at_least=error.retry_after)
+            self._metrics.reconciles.labels(self.name, "refused").inc()
+            _log.warning("%s: %s failed: %s", self.name, key, error, extra=extra)
+        else:
+            self.queue.retry(key)
+            self._metrics.reconciles.labels(self.name, "error").inc()
+            _log.error("%s: %s failed: %r", self.name, key, error, extra=extra, exc_info=error)

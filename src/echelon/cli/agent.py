@@ -1,0 +1,167 @@
+"""`echelon agent`: makes a cluster part of a fleet, from anywhere that reaches both its API and the hub's."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import click
+
+from echelon.agent.agent import Agent
+from echelon.agent.settings import MANAGER, Settings, hub_hash
+from echelon.cli.connection import Connection, errors_said
+from echelon.cli.process import run as run_main
+from echelon.cli.process import stop_on_signals
+from echelon.engine.rollout import durations
+from echelon.kube.client import Client
+from echelon.kube.clock import SystemClock
+from echelon.kube.config import ClusterConfig, Impersonation
+from echelon.kube.http import HttpClient
+from echelon.kube.metrics import Metrics
+
+
+class _Duration(click.ParamType[float]):
+    """Seconds, written as Kubernetes tools write them: 10s, 60m, 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return durations.parse(str(value)).total_seconds()
+        except durations.NotADuration as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    cluster: str
+    hub: Connection
+    member: Connection
+    agent_id: str
+    settings: Settings
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.option("--cluster", required=True, metavar="NAME", help="Name of the cluster on the hub.")
+@click.option("--hub-kubeconfig", type=_FILE, help="Kubeconfig of the hub.")
+@click.option("--hub-context", help="Context of the hub in its kubeconfig.")
+@click.option("--kubeconfig", type=_FILE, help="Kubeconfig of the cluster; the pod's own cluster if not given.")
+@click.option("--context", help="Context of the cluster in its kubeconfig.")
+@click.option("--agent-id", default="", help="Tells agents apart that work for several hubs; the hub's hash if empty.")
+@click.option(
+    "--status-sync-interval",
+    type=_Duration(),
+    default="10s",
+    show_default=True,
+    help="How often to look at objects that are not watched.",
+)
+@click.option(
+    "--appliedmanifestwork-eviction-grace-period",
+    "grace",
+    type=_Duration(),
+    default="60m",
+    show_default=True,
+    help="How long objects stay after their work has vanished from the hub; 100 years is for ever.",
+)
+@click.option("--max-feedback-watch", default=50, show_default=True, type=click.IntRange(0), help="Most watches.")
+@click.option(
+    "--workload-agent-workers",
+    "workers",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Works dealt with at once.",
+)
+@click.option(
+    "--max-json-raw-length",
+    type=click.IntRange(1, 1024),
+    help="Report lists and objects as JSON up to this many bytes; not at all if not given.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+def agent(
+    *,
+    cluster: str,
+    hub_kubeconfig: Path | None,
+    hub_context: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    agent_id: str,
+    status_sync_interval: float,
+    grace: float,
+    max_feedback_watch: int,
+    workers: int,
+    max_json_raw_length: int | None,
+    verbose: bool,
+) -> None:
+    """Register a cluster with a hub and apply the works that the hub has for it, until SIGTERM or Ctrl-C."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    if hub_kubeconfig is None and hub_context is None:
+        raise click.UsageError("say where the hub is: --hub-kubeconfig, --hub-context, or both")
+    settings = Settings(
+        status_sync_seconds=status_sync_interval,
+        eviction_grace_seconds=grace,
+        max_watches=max_feedback_watch,
+        works_at_once=workers,
+        max_json_raw_bytes=max_json_raw_length,
+    )
+    hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
+    with errors_said():
+        run_main(_serve(_Wanted(cluster, hub, member, agent_id, settings)))
+
+
+async def _serve(wanted: _Wanted) -> None:
+    stopping = stop_on_signals()
+    hub_config, member_config = wanted.hub.load(), wanted.member.load()
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(HttpClient(hub_config, field_manager="echelon-agent"))
+        member = await stack.enter_async_context(HttpClient(member_config, field_manager=MANAGER, user_agent=MANAGER))
+        made = Agent(
+            hub,
+            member,
+            wanted.cluster,
+            server=member,
+            clock=SystemClock(),
+            random=Random(),  # noqa: S311 - jitter is no secret
+            metrics=Metrics(),
+            hub_hash=hub_hash(hub_config.server),
+            agent_id=wanted.agent_id,
+            settings=wanted.settings,
+            act_as=_Impersonating(member_config, stack).client,
+        )
+        working = asyncio.create_task(made.run(), name="agent")
+        asked = asyncio.create_task(stopping.wait(), name="stop")
+        click.echo(f"the agent of {wanted.cluster} works for {hub_config.server}", err=True)
+        try:
+            await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+    click.echo(f"the agent of {wanted.cluster} has stopped", err=True)
+
+
+class _Impersonating:
+    """Clients that act as others on the cluster, one for each, closed with everything else."""
+
+    def __init__(self, config: ClusterConfig, stack: AsyncExitStack) -> None:
+        self._config = config
+        self._stack = stack
+        self._clients: dict[str, HttpClient] = {}
+
+    async def client(self, user: str, groups: Sequence[str]) -> Client:
+        if user not in self._clients:
+            config = replace(self._config, impersonation=Impersonation(user, groups=tuple(groups)))
+            made = HttpClient(config, field_manager=MANAGER, user_agent=MANAGER)
+            self._clients[user] = await self._stack.enter_async_context(made)
+        return self._clients[user]

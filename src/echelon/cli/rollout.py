@@ -1,0 +1,212 @@
+"""`echelon rollout`: watch changes move through a fleet, ask what they wait for, and say how they are to go on."""
+
+import asyncio
+import difflib
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import yaml
+
+from echelon.api.base import JSONObject
+from echelon.cli import rollout_verbs as verbs
+from echelon.cli.columns import print_columns
+from echelon.cli.connection import Connection, connected
+from echelon.cli.output import is_document, output_option, print_document
+from echelon.cli.placement import namespace_option
+from echelon.cli.rollout_picture import (
+    COMPLETE,
+    DONE,
+    FAILED,
+    FINISHED,
+    MOVING,
+    SOAKING,
+    TIMED_OUT,
+    Picture,
+    document,
+    draw,
+)
+from echelon.cli.rollout_reading import Found, around, read, revisions_of, sets_in
+from echelon.cli.rollout_tree import Screen, columns, tree
+from echelon.engine.work_set.view import RevisionView
+
+
+@click.group()
+def rollout() -> None:
+    """Watch rollouts, ask what they wait for, and steer them."""
+
+
+@rollout.command("list")
+@connected
+@namespace_option
+@click.option("-A", "--all-namespaces", is_flag=True, help="Rollouts of all namespaces.")
+@output_option
+def list_(*, connection: Connection, namespace: str, all_namespaces: bool, output: str) -> None:
+    """List rollouts, with how far they are."""
+    where = "" if all_namespaces else namespace or connection.load().namespace
+    pictures = asyncio.run(_pictures(connection, where))
+    if is_document(output):
+        print_document([document(each) for each in pictures], output)
+        return
+    if not pictures:
+        click.echo(f"No rollouts found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
+        return
+    headers = ["Name", "State", "Done", "InFlight", "Failed", "At", "Revision", "Age"]
+    wide = output == "wide"
+    rows = [_row(each, wide=wide) for each in pictures]
+    if all_namespaces:
+        headers, rows = ["Namespace", *headers], [[e.namespace, *row] for e, row in zip(pictures, rows, strict=True)]
+    print_columns([*headers, *(["Message"] if wide else [])], rows)
+
+
+@rollout.command()
+@click.argument("name")
+@connected
+@namespace_option
+@output_option
+def status(*, name: str, connection: Connection, namespace: str, output: str) -> None:
+    """Show a rollout: its groups, what moves or fails, and what the rest waits for. -o wide names every cluster."""
+    picture = asyncio.run(_picture(connection, name, namespace or connection.load().namespace))
+    if is_document(output):
+        print_document(document(picture), output)
+        return
+    for line in tree(picture, everything=output == "wide", width=columns()):
+        click.echo(line)
+
+
+@rollout.command()
+@click.argument("name")
+@connected
+@namespace_option
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long, with exit code 1.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="SECONDS")
+def watch(*, name: str, connection: Connection, namespace: str, timeout: float | None, interval: float) -> None:
+    """Follow a rollout until it is complete. The exit code is 1 if it stops, is aborted, or takes too long."""
+    where = namespace or connection.load().namespace
+    picture = asyncio.run(_watch(connection, name, where, timeout, interval))
+    if picture.state not in (COMPLETE, FINISHED):
+        raise SystemExit(1)
+
+
+@rollout.command()
+@click.argument("name")
+@connected
+@namespace_option
+@output_option
+def history(*, name: str, connection: Connection, namespace: str, output: str) -> None:
+    """List the stored revisions of what a rollout brings."""
+    where = namespace or connection.load().namespace
+    found = asyncio.run(_found(connection, name, where))
+    rows = [_revision(each, found) for each in found.view.revisions]
+    if is_document(output):
+        print_document(rows, output)
+    elif not rows:
+        click.echo(f"{where}/{name} has no stored revisions yet.", err=True)
+    else:
+        print_columns(list(rows[0]), [list(row.values()) for row in rows])
+
+
+@rollout.command()
+@click.argument("name")
+@connected
+@namespace_option
+@click.option("--from-revision", type=int, help="Older one; the one before the newer by default.")
+@click.option("--to-revision", type=int, help="Newer one; the present one by default.")
+def diff(
+    *, name: str, connection: Connection, namespace: str, from_revision: int | None, to_revision: int | None
+) -> None:
+    """Show what differs between two revisions. The exit code is 1 if anything does, as with diff."""
+    where = namespace or connection.load().namespace
+    lines = asyncio.run(_diff(connection, name, where, from_revision, to_revision))
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.secho(line, fg=colour)
+    if lines:
+        raise SystemExit(1)
+
+
+for _verb in verbs.COMMANDS:
+    rollout.add_command(_verb)
+
+
+def _row(each: Picture, *, wide: bool) -> list[object]:
+    at = next((group.title for group in each.groups if group.active), None) if each.state != COMPLETE else None
+    counts = each.counts
+    return [
+        each.name,
+        each.state,
+        f"{counts.get(DONE, 0)}/{each.total}",
+        counts.get(MOVING, 0) + counts.get(SOAKING, 0),
+        counts.get(FAILED, 0) + counts.get(TIMED_OUT, 0),
+        at,
+        each.number,
+        each.age,
+        *([each.message] if wide else []),
+    ]
+
+
+def _revision(each: RevisionView, found: Found) -> JSONObject:
+    manifests = (each.template or {}).get("workload", {}).get("manifests", [])
+    return {
+        "revision": each.number,
+        "hash": each.revision,
+        "present": each.revision == found.view.content.digest,
+        "completed": each.completed or None,
+        "manifests": len(manifests),
+    }
+
+
+async def _found(connection: Connection, name: str, namespace: str) -> Found:
+    async with connection.open() as client:
+        return await read(client, name, namespace)
+
+
+async def _picture(connection: Connection, name: str, namespace: str) -> Picture:
+    found = await _found(connection, name, namespace)
+    return draw(found.view, found.works, datetime.now(UTC))
+
+
+async def _pictures(connection: Connection, namespace: str) -> list[Picture]:
+    async with connection.open() as client:
+        found = [await around(client, each) for each in await sets_in(client, namespace)]
+    return [draw(each.view, each.works, datetime.now(UTC)) for each in found]
+
+
+async def _watch(
+    connection: Connection, name: str, namespace: str, timeout_seconds: float | None, interval: float
+) -> Picture:
+    began = time.monotonic()
+    screen = Screen()
+    async with connection.open() as client:
+        while True:
+            asked = time.monotonic()
+            found = await read(client, name, namespace)
+            picture = draw(found.view, found.works, datetime.now(UTC))
+            screen.show(picture)
+            now = time.monotonic()
+            if picture.over:
+                return picture
+            if timeout_seconds is not None and now - began > timeout_seconds:
+                raise click.ClickException(f"not complete after {timeout_seconds:g} s")
+            # A large fleet takes long to read; looking must not become the hub's main work.
+            await asyncio.sleep(max(interval, 3 * (now - asked)))
+
+
+async def _diff(
+    connection: Connection, name: str, namespace: str, older: int | None, newer: int | None
+) -> Sequence[str]:
+    async with connection.open() as client:
+        stored = await revisions_of(client, namespace, name)
+    after = verbs.pick(stored, newer, stored[-1] if stored else None, f"{namespace}/{name}")
+    earlier = [each for each in stored if each.number < after.number]
+    before = verbs.pick(stored, older, earlier[-1] if earlier else None, f"{namespace}/{name}")
+    old, new = (f"revision {each.number} ({each.revision})" for each in (before, after))
+    return list(difflib.unified_diff(_yaml(before), _yaml(after), old, new, lineterm=""))
+
+
+def _yaml(revision: RevisionView) -> list[str]:
+    text: Any = yaml.safe_dump(revision.template, sort_keys=True, width=120)
+    lines: list[str] = text.splitlines()
+    return lines

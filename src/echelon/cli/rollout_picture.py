@@ -1,0 +1,209 @@
+"""What a person wants to know of a rollout: how far it is, where it is, and what whatever is not moving waits for.
+
+The picture is made by the same functions that the controller decides with, so it is never behind the controller, and
+it is the same whether a controller runs or not.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.api.work import ManifestCondition, ManifestWork
+from echelon.engine.placement.decisions import GroupKey
+from echelon.engine.rollout.durations import elapsed
+from echelon.engine.rollout.model import Phase, Standing, Wait
+from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
+from echelon.engine.work_set.view import WorkSetView
+
+DONE, SOAKING, MOVING, FAILED, TIMED_OUT, WAITING, SKIPPED = (
+    "done",
+    "soaking",
+    "in flight",
+    "failed",
+    "timed out",
+    "waiting",
+    "skipped",
+)
+_OF_PHASE = {
+    Phase.TO_APPLY: WAITING,
+    Phase.PROGRESSING: MOVING,
+    Phase.SUCCEEDED: DONE,
+    Phase.FAILED: FAILED,
+    Phase.TIMED_OUT: TIMED_OUT,
+    Phase.SKIPPED: SKIPPED,
+}
+_AT_REST = (Phase.SUCCEEDED, Phase.SKIPPED)
+_STATES = {
+    Wait.BREACH: "stopped",
+    Wait.PAUSED: "paused",
+    Wait.APPROVAL: "awaiting approval",
+    Wait.ABORTED: "aborted",
+}
+COMPLETE, ROLLING_OUT, MISCONFIGURED, DELETING = "complete", "rolling out", "misconfigured", "deleting"
+FINISHED = "finished, not everywhere"  # whatever failed was tolerated, and nobody waits any more
+
+
+@dataclass(frozen=True)
+class ObjectLine:
+    """An object on a cluster."""
+
+    title: str
+    state: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ClusterLine:
+    """A cluster."""
+
+    name: str
+    state: str
+    age: str
+    message: str
+    objects: tuple[ObjectLine, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """A decision group, as one placement has it."""
+
+    placement: str
+    key: GroupKey
+    counts: Mapping[str, int]
+    active: bool
+    message: str
+    clusters: tuple[ClusterLine, ...]
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"{self.key.name} ({self.key.index})" if self.key.name else f"group {self.key.index}"
+
+    @property
+    def total(self) -> int:
+        """How many clusters it has."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A rollout."""
+
+    namespace: str
+    name: str
+    revision: str
+    number: int
+    age: str
+    state: str
+    message: str
+    counts: Mapping[str, int]
+    groups: tuple[GroupLine, ...]
+
+    @property
+    def total(self) -> int:
+        """How many clusters it is about."""
+        return sum(self.counts.values())
+
+    @property
+    def over(self) -> bool:
+        """Whether waiting is of no use any more."""
+        return self.state in (COMPLETE, FINISHED, "stopped", "aborted", MISCONFIGURED)
+
+
+def draw(view: WorkSetView, works: Iterable[ManifestWork], now: datetime) -> Picture:
+    """Draw a rollout as it is now."""
+    rollout = roll_out(view, now)
+    by_cluster = {work.metadata.namespace: work for work in works}
+    groups = tuple(line for ref in rollout.refs for line in _groups(ref, rollout, by_cluster, now))
+    counts: Counter[str] = Counter()
+    for group in groups:
+        counts.update(group.counts)
+    state, message = _state(view, rollout)
+    meta = view.work_set.metadata
+    made = datetime.fromisoformat(meta.creation_timestamp) if meta.creation_timestamp else now
+    return Picture(
+        meta.namespace,
+        meta.name,
+        view.content.digest,
+        rollout.past.number,
+        elapsed(now - made),
+        state,
+        message,
+        counts,
+        groups,
+    )
+
+
+def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
+    if view.work_set.metadata.deletion_timestamp:
+        return DELETING, "its works are being deleted"
+    troubles = [ref.share.trouble.message for ref in rollout.refs if ref.share.trouble]
+    if view.content.problem or troubles:
+        return MISCONFIGURED, view.content.problem or "; ".join(troubles)
+    if rollout.malformed:
+        return _STATES[Wait.PAUSED], rollout.malformed
+    if rollout.control.aborted:
+        to = f": revision {rollout.back_to.number} is put back" if rollout.back_to else ": nothing new starts"
+        return _STATES[Wait.ABORTED], f"aborted{to}"
+    if rollout.complete:
+        return COMPLETE, ""
+    for ref in rollout.refs:
+        if ref.decision is not None and ref.decision.blocked:
+            return _STATES[ref.decision.blocked], ref.decision.blocked_message
+    if _is_finished(rollout):
+        return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
+    return ROLLING_OUT, ""
+
+
+def _is_finished(rollout: Rollout) -> bool:
+    standings = [standing for ref in rollout.refs for standing in ref.standings]
+    settled = all(ref.share.settled for ref in rollout.refs)
+    return settled and all(one.failed or (one.phase in _AT_REST and not one.in_flight) for one in standings)
+
+
+def _groups(ref: RefRollout, rollout: Rollout, works: Mapping[str, ManifestWork], now: datetime) -> Iterable[GroupLine]:
+    active = set(ref.decision.active) if ref.decision else set[GroupKey]()
+    members: dict[GroupKey, list[Standing]] = {key: [] for key in sorted(ref.share.groups.groups)}
+    for standing in ref.standings:
+        members[standing.group].append(standing)
+    for key, standings in members.items():
+        lines = tuple(_cluster(standing, rollout, works.get(standing.cluster), now) for standing in standings)
+        waiting = next((one.message for one in standings if one.phase is Phase.TO_APPLY and not one.starts), "")
+        counts = Counter(line.state for line in lines)
+        yield GroupLine(ref.share.ref.name, key, counts, key in active, waiting, lines)
+
+
+def _cluster(standing: Standing, rollout: Rollout, work: ManifestWork | None, now: datetime) -> ClusterLine:
+    state = SOAKING if standing.wait is Wait.SOAK else MOVING if standing.starts else _OF_PHASE[standing.phase]
+    age = elapsed(now - standing.since) if standing.since and state not in (WAITING, DONE) else ""
+    seen = rollout.works.get(standing.cluster)
+    has_it = seen is not None and rollout.is_current(seen)
+    said = seen.progress.message if seen is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
+    message = "; ".join(filter(None, (said, standing.message)))
+    objects = tuple(map(_object, work.status.resource_status.manifests)) if work is not None and has_it else ()
+    return ClusterLine(standing.cluster, state, age, message, objects)
+
+
+def _object(manifest: ManifestCondition) -> ObjectLine:
+    meta = manifest.resource_meta
+    name = "/".join(filter(None, (meta.namespace, meta.name)))
+    told = {each.type: each for each in manifest.conditions}
+    for kind, bad, state in (
+        ("Applied", "False", FAILED),
+        ("Degraded", "True", FAILED),
+        ("Available", "False", FAILED),
+        ("Progressing", "True", MOVING),
+    ):
+        if kind in told and told[kind].status == bad:
+            return ObjectLine(f"{meta.kind} {name}", state, told[kind].message)
+    return ObjectLine(f"{meta.kind} {name}", DONE, "")
+
+
+def document(picture: Picture) -> JSONObject:
+    """Return a picture for programs."""
+    found: JSONObject = msgspec.to_builtins(picture)
+    return found

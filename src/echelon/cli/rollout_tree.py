@@ -1,0 +1,168 @@
+"""How a rollout looks on a terminal of eighty columns.
+
+People look at this while something goes wrong. What is fine is counted, what moves or fails is named, and every line
+that waits says for what.
+"""
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import click
+
+from echelon.cli.rollout_picture import (
+    COMPLETE,
+    DONE,
+    FAILED,
+    MOVING,
+    ROLLING_OUT,
+    SKIPPED,
+    SOAKING,
+    TIMED_OUT,
+    WAITING,
+    ClusterLine,
+    GroupLine,
+    ObjectLine,
+    Picture,
+)
+
+WIDTH = 80
+_BAR = 40
+_NAMED = 6  # clusters of a group that are named unless all are asked for
+
+_ORDER = (FAILED, TIMED_OUT, MOVING, SOAKING, WAITING, DONE, SKIPPED)
+_MARKS = {DONE: "✔", SOAKING: "◔", MOVING: "▶", FAILED: "✖", TIMED_OUT: "⏱", WAITING: "·", SKIPPED: "-"}
+_COLOURS = {DONE: "green", SOAKING: "cyan", MOVING: "blue", FAILED: "red", TIMED_OUT: "red", SKIPPED: "white"}
+_CELLS = ((DONE, "█"), (SOAKING, "▓"), (MOVING, "▒"), (FAILED, "✖"), (TIMED_OUT, "✖"))
+
+
+def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> Iterator[str]:
+    """Walk the lines that show a rollout, its groups, their clusters, and objects that are not fine."""
+    head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
+    yield click.style(head, bold=True)
+    colour = "green" if picture.state == COMPLETE else "blue" if picture.state == ROLLING_OUT else "yellow"
+    yield f"{click.style(picture.state, fg=colour, bold=True)}: {_counted(picture.counts, picture.total)}"
+    if picture.message:
+        yield from _wrapped(picture.message, width, "  ", "  ")
+    if picture.total:
+        yield _bar(picture.counts, picture.total)
+    several = len({group.placement for group in picture.groups}) > 1
+    for number, group in enumerate(picture.groups, start=1):
+        last = number == len(picture.groups)
+        yield from _group(group, last=last, several=several, everything=everything, width=width)
+
+
+def headline(picture: Picture) -> str:
+    """Return the whole rollout in one line, for logs."""
+    where = next((group.title for group in picture.groups if group.active), "")
+    at = f", at {where}" if where and picture.state != COMPLETE else ""
+    because = f": {picture.message}" if picture.message else ""
+    return f"{picture.state}, {_counted(picture.counts, picture.total)}{at}{because}"
+
+
+def _counted(counts: Mapping[str, int], total: int) -> str:
+    if not total:
+        return "no clusters"
+    rest = [f"{counts[state]} {state}" for state in _ORDER if state != DONE and counts.get(state)]
+    return ", ".join([f"{counts.get(DONE, 0)} of {total} done", *rest])
+
+
+def _bar(counts: Mapping[str, int], total: int) -> str:
+    """Draw how far it is. Nothing that exists is rounded away, and nothing is full before it is done."""
+    begun = sum(counts.get(state, 0) for state, _ in _CELLS)
+    room, cells, drawn = _BAR - (begun < total), "", 0
+    for state, cell in _CELLS:
+        wide = min(round(counts.get(state, 0) * _BAR / total), room - drawn)
+        wide = max(wide, 1) if counts.get(state) and drawn < room else wide
+        cells += click.style(cell * wide, fg=_COLOURS[state]) if wide else ""
+        drawn += wide
+    return f"{cells}{'░' * (_BAR - drawn)} {100 * counts.get(DONE, 0) // total} %"
+
+
+def _group(group: GroupLine, *, last: bool, several: bool, everything: bool, width: int) -> Iterator[str]:
+    branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+    mark = _mark_of(group)
+    title = f"{group.placement}: {group.title}" if several else group.title
+    text = _counted(group.counts, group.total)
+    head = f"{branch}{mark} {click.style(title, bold=group.active or None)}  {text}"
+    yield from _with_message(head, group.message if group.counts.get(WAITING) else "", f"{below}  ", width)
+    ordered = sorted(group.clusters, key=lambda line: (_ORDER.index(line.state), line.name))
+    shown = [line for line in ordered if everything or line.state in (FAILED, TIMED_OUT, MOVING, SOAKING)]
+    more = 0 if everything else max(0, len(shown) - _NAMED)
+    shown = shown[: len(shown) - more]
+    for number, line in enumerate(shown, start=1):
+        at_end = number == len(shown) and not more
+        yield from _cluster(line, below, last=at_end, everything=everything, width=width)
+    if more:
+        yield f"{below}└─ {more} more are moving (-o wide names them)"
+
+
+def _mark_of(group: GroupLine) -> str:
+    for state in (FAILED, TIMED_OUT, MOVING, SOAKING, WAITING):
+        if group.counts.get(state):
+            return _mark(state)
+    return _mark(DONE)
+
+
+def _mark(state: str) -> str:
+    return click.style(_MARKS[state], fg=_COLOURS.get(state))
+
+
+def _cluster(line: ClusterLine, indent: str, *, last: bool, everything: bool, width: int) -> Iterator[str]:
+    branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+    state = click.style(line.state, fg=_COLOURS.get(line.state))
+    head = f"{indent}{branch}{_mark(line.state)} {line.name}  {state}{f' {line.age}' if line.age else ''}"
+    yield from _with_message(head, line.message, f"{indent}{below}  ", width)
+    yield from _objects([one for one in line.objects if everything or one.state != DONE], f"{indent}{below}", width)
+
+
+def _objects(objects: Sequence[ObjectLine], indent: str, width: int) -> Iterator[str]:
+    for number, one in enumerate(objects, start=1):
+        branch, below = ("└─ ", "   ") if number == len(objects) else ("├─ ", "│  ")
+        head = f"{indent}{branch}{_mark(one.state)} {one.title}"
+        yield from _with_message(head, one.message if one.state != DONE else "", f"{indent}{below}  ", width)
+
+
+def _with_message(head: str, message: str, below: str, width: int) -> Iterator[str]:
+    """Put a message behind what it is about if it fits there, else below it."""
+    if not message or len(click.unstyle(head)) + len(message) + 2 <= width:
+        yield f"{head}  {message}" if message else head
+    else:
+        yield head
+        yield from _wrapped(message, width, below, below)
+
+
+def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+
+
+def columns() -> int:
+    """Return how wide a line may be."""
+    return max(60, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))
+
+
+class Screen:
+    """Shows pictures one after the other: in place on a terminal, as a line whenever something changed elsewhere."""
+
+    def __init__(self, say: Callable[[str], None] = click.echo) -> None:
+        self._say = say
+        self._in_place = sys.stdout.isatty()
+        self._height = 0
+        self._last = ""
+
+    def show(self, picture: Picture) -> None:
+        """Show a picture instead of the last one."""
+        if not self._in_place:
+            line = headline(picture)
+            if line != self._last:
+                self._say(line)
+            self._last = line
+            return
+        lines = list(tree(picture, width=columns()))
+        rows = max(10, shutil.get_terminal_size((80, 24)).lines)
+        if len(lines) >= rows:
+            lines = [*lines[: rows - 2], f"… {len(lines) - rows + 2} more lines"]
+        # Up to where the last picture began, and clear from there to the end of the screen.
+        self._say((f"\x1b[{self._height}A\x1b[J" if self._height else "") + "\n".join(lines))
+        self._height = len(lines)

@@ -1,0 +1,170 @@
+"""Tells a rollout how to go on: verbs write annotations, or the spec for undo, and the controller does the rest."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli.connection import Connection, connected
+from echelon.cli.placement import namespace_option
+from echelon.cli.rollout_reading import Found, read
+from echelon.engine.rollout import control
+from echelon.engine.rollout.control import Annotations
+from echelon.engine.work_set.rollout import roll_out
+from echelon.engine.work_set.view import RevisionView
+from echelon.kube.client import Client, JSONPatch, MergePatch
+
+_Tell = Callable[[Found], Annotations]
+
+
+def _steered(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("name")(connected(namespace_option(command)))
+
+
+@click.command()
+@_steered
+def pause(*, name: str, connection: Connection, namespace: str) -> None:
+    """Let nothing new start. What is in flight goes on."""
+    _tell(connection, name, namespace, lambda _: control.pause(), "is paused; echelon rollout resume lets it go on")
+
+
+@click.command()
+@_steered
+def resume(*, name: str, connection: Connection, namespace: str) -> None:
+    """Go on after a pause."""
+    _tell(connection, name, namespace, lambda _: control.resume(), "goes on")
+
+
+@click.command()
+@_steered
+def promote(*, name: str, connection: Connection, namespace: str) -> None:
+    """Skip the rest of the soak of all clusters that have succeeded so far."""
+    now = datetime.now(UTC)
+    _tell(connection, name, namespace, lambda _: control.promote(now), "is promoted: what succeeded has soaked enough")
+
+
+@click.command()
+@_steered
+def retry(*, name: str, connection: Connection, namespace: str) -> None:
+    """Give all clusters that failed or timed out another chance, and an aborted revision too."""
+    now = datetime.now(UTC)
+    _tell(connection, name, namespace, lambda _: control.retry(now), "tries its failed clusters again")
+
+
+@click.command()
+@_steered
+def abort(*, name: str, connection: Connection, namespace: str) -> None:
+    """Give the present revision up: the last one that was complete is put back everywhere, at once."""
+
+    def tell(found: Found) -> Annotations:
+        if roll_out(found.view, datetime.now(UTC)).past.completed is None:
+            click.echo("no earlier revision was ever complete: nothing is put back, nothing new starts", err=True)
+        return control.abort(found.view.content.digest)
+
+    _tell(connection, name, namespace, tell, "is aborted; a new template or echelon rollout retry ends that")
+
+
+@click.command()
+@_steered
+@click.option("--group", "groups", multiple=True, help="Group by name or index; repeatable. All that wait by default.")
+def approve(*, name: str, connection: Connection, namespace: str, groups: Sequence[str]) -> None:
+    """Let groups start that wait for an approval of the present revision."""
+
+    def tell(found: Found) -> Annotations:
+        known = _groups(found)
+        if unknown := [group for group in groups if group not in known]:
+            raise click.BadParameter(
+                f"there is no group {unknown[0]}; there are {', '.join(known)}", param_hint="--group"
+            )
+        existing = found.view.work_set.metadata.annotations.get(control.APPROVED, "")
+        return control.approve(found.view.content.digest, groups or _waiting(found), existing)
+
+    _tell(connection, name, namespace, tell, "has its approval")
+
+
+@click.command()
+@_steered
+@click.option("--to-revision", type=int, help="Revision to go back to; the one before the present by default.")
+def undo(*, name: str, connection: Connection, namespace: str, to_revision: int | None) -> None:
+    """Write a stored revision into the spec. It is rolled out like any other change."""
+    where = namespace or connection.load().namespace
+    number = asyncio.run(_undo(connection, name, where, to_revision))
+    click.echo(f"rollout {where}/{name} goes back to revision {number}")
+
+
+COMMANDS = (pause, resume, promote, retry, abort, approve, undo)
+
+
+def pick(stored: Sequence[RevisionView], number: int | None, default: RevisionView | None, title: str) -> RevisionView:
+    """Return the revision of a number, or the default."""
+    if number is None:
+        if default is None:
+            raise click.ClickException(f"{title} has no earlier revision")
+        return default
+    for each in stored:
+        if each.number == number:
+            return each
+    there = ", ".join(str(each.number) for each in stored) or "none"
+    raise click.ClickException(f"{title} has no revision {number}; there are {there}")
+
+
+def _tell(connection: Connection, name: str, namespace: str, tell: _Tell, done: str) -> None:
+    where = namespace or connection.load().namespace
+
+    async def main() -> None:
+        async with connection.open() as client:
+            found = await read(client, name, where)
+            await _annotate(client, found, tell(found))
+
+    asyncio.run(main())
+    click.echo(f"rollout {where}/{name} {done}")
+
+
+async def _annotate(client: Client, found: Found, annotations: Annotations) -> None:
+    """Write annotations, unless somebody changed the set after it was read: they may depend on what was read."""
+    meta = found.view.work_set.metadata
+    body = {"metadata": {"annotations": annotations, "uid": meta.uid, "resourceVersion": meta.resource_version}}
+    await client.patch(MANIFEST_WORK_REPLICA_SET.untyped(), meta.name, MergePatch(body), meta.namespace)
+
+
+def _groups(found: Found) -> list[str]:
+    keys = [key for ref in found.view.refs if ref.placement for key in sorted(ref.placement.groups.groups)]
+    return list(dict.fromkeys(name for key in keys for name in (key.name, str(key.index)) if name))
+
+
+def _waiting(found: Found) -> list[str]:
+    """Return the groups that need an approval; an error if none does."""
+    told = roll_out(found.view, datetime.now(UTC)).control
+    keys = [key for ref in found.view.refs if ref.placement for key in sorted(ref.placement.groups.groups)]
+    held = [control.approval_name(key) for key in keys if told.holds_back(key)]
+    if not held:
+        raise click.ClickException("no group waits for an approval")
+    return list(dict.fromkeys(held))
+
+
+async def _undo(connection: Connection, name: str, namespace: str, number: int | None) -> int:
+    async with connection.open() as client:
+        found = await read(client, name, namespace)
+        stored, meta = found.view.revisions, found.view.work_set.metadata
+        present = found.view.content.digest
+        others = [each for each in stored if each.revision != present]
+        chosen = pick(stored, number, others[-1] if others else None, f"{namespace}/{name}")
+        if chosen.revision == present:
+            raise click.ClickException(f"revision {chosen.number} is the present one")
+        if chosen.template is None:
+            raise click.ClickException(f"revision {chosen.number} cannot be read: {chosen.name} has no template")
+        await client.patch(
+            MANIFEST_WORK_REPLICA_SET.untyped(),
+            name,
+            JSONPatch(
+                [
+                    {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version},
+                    {"op": "replace", "path": "/spec/manifestWorkTemplate", "value": chosen.template},
+                ]
+            ),
+            namespace,
+        )
+        return chosen.number

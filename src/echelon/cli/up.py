@@ -1,0 +1,116 @@
+"""`echelon up`: a hub, the controllers and a simulated fleet with its agents, in one process and one command."""
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from echelon.cli.hub import write_kubeconfig
+from echelon.cli.process import parse_listen, run, stop_on_signals
+from echelon.controllers.running import freeze
+from echelon.fleet.local import Local, Settings
+from echelon.fleet.member.fleet_spec import BadFleetSpec
+from echelon.hub.access.kubeconfig import KubeconfigError
+from echelon.hub.access.pki import PkiError
+from echelon.hub.storage.log import LogError
+from echelon.kube.errors import ApiError
+
+_USUAL = (
+    "regions eu/us/ap; environments staging/production; versions v1.36.1/v1.35.4; canary label on 2; "
+    "slow starts on 2; image *:bad* fails on all"
+)
+
+
+@click.command()
+@click.option("--clusters", type=click.IntRange(min=1), default=50, show_default=True, help="Size of the fleet.")
+@click.option("--fleet", "clauses", default=_USUAL, metavar="CLAUSE;...", help="What its clusters are like.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws which clusters are troubled.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory for state and keys.")
+@click.option(
+    "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Port 0 takes a free one."
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("echelon.kubeconfig"),
+    show_default=True,
+    help="Kubeconfig to write: a context for the hub and one for each cluster.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+def up(
+    *, clusters: int, clauses: str, seed: int, data: Path | None, listen: str, kubeconfig: Path, verbose: bool
+) -> None:
+    """Run everything on this machine: a hub, the controllers, and a simulated fleet with its agents.
+
+    The clusters have nodes, pods that take time to start, and controllers that roll Deployments, StatefulSets,
+    DaemonSets, Jobs and CloneSets as Kubernetes does. Without --data, everything is gone at the end.
+    """
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.ERROR, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    host, port = parse_listen(listen)
+    settings = Settings(f"{clusters} clusters; {clauses}", seed, data, host, port)
+    try:
+        run(_serve(settings, kubeconfig))
+    except BadFleetSpec as error:
+        raise click.BadParameter(str(error), param_hint="--fleet") from error
+    except (LogError, PkiError, KubeconfigError, ApiError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(settings: Settings, kubeconfig: Path) -> None:
+    local = await started(settings)
+    stopping = stop_on_signals()
+    try:
+        write_kubeconfig(local.hub, kubeconfig)
+        freeze()
+        say(f"{len(local.fleet)} clusters have joined the hub at {local.hub.url()}.")
+        look_around(local, kubeconfig)
+        await stopping.wait()
+    finally:
+        await local.stop()
+    say("Everything has stopped.")
+
+
+async def started(settings: Settings) -> Local:
+    """Start everything, and show how far it is."""
+    progress = Progress()
+    local = await Local.start(settings, on_member=lambda count: progress.show(f"{count} clusters made"))
+    await local.wait_joined(lambda count: progress.show(f"{count} of {len(local.fleet)} clusters have joined"))
+    progress.end()
+    return local
+
+
+def look_around(local: Local, kubeconfig: Path) -> None:
+    """Print what to try."""
+    member = next(iter(local.fleet.members))
+    click.echo("Look around:")
+    click.echo(f"  export KUBECONFIG={kubeconfig}")
+    click.echo("  kubectl get managedclusters -L region,environment,canary")
+    click.echo("  kubectl apply -f examples/canary-then-regions.yaml")
+    click.echo("  echelon rollout watch storefront -n shop")
+    click.echo(f"  kubectl --context echelon-{member} get deployments,pods -A")
+
+
+def say(text: str) -> None:
+    """Print a step."""
+    click.echo(click.style("==> ", fg="green", bold=True) + text)
+
+
+class Progress:
+    """A line that is written over, where there is a terminal."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Show a line instead of the last one."""
+        if sys.stderr.isatty() and text != self._shown:
+            click.echo(f"\r\x1b[K    {text}", nl=False, err=True)
+            self._shown = text
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        if self._shown:
+            click.echo("\r\x1b[K", nl=False, err=True)

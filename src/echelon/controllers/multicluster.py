@@ -1,0 +1,162 @@
+"""Publishes the decisions of placements once more, in the form of SIG Multicluster.
+
+This follows the decisions that are there and decides nothing, so it may run beside any scheduler that writes them. What
+it writes belongs to the placement and goes with it. A placement without decisions is one that nobody has scheduled yet,
+or that is about to be gone; neither is a reason to take back what was published.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.kinds import Kind
+from echelon.api.multicluster import (
+    DECISION_INDEX_LABEL,
+    DECISION_KEY_LABEL,
+    MULTICLUSTER_DECISION,
+    PLACEMENT_KEY_LABEL,
+)
+from echelon.api.multicluster import PlacementDecision as MulticlusterDecision
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
+from echelon.controllers.doubt import LOOK_AGAIN, Doubt
+from echelon.controllers.ground import Ground
+from echelon.controllers.placement_sources import decisions_informer
+from echelon.engine.placement.mirror import Copy, DeleteCopy, Write, copies, mirror
+from echelon.engine.placement.recipe import MAX_NAME
+from echelon.engine.placement.slices import read_slice, readable_index
+from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan
+from echelon.kube.cache import Key
+from echelon.kube.controller import Controller
+from echelon.kube.informer import Informer
+
+KINDS: tuple[Kind[Any], ...] = (PLACEMENT, PLACEMENT_DECISION, MULTICLUSTER_DECISION)
+SCHEDULER = "echelon"
+WORKERS = 4
+
+
+class MulticlusterReconciler:
+    """Plans the copies of a placement's decisions."""
+
+    def __init__(
+        self,
+        placements: Informer[Placement],
+        decisions: Informer[PlacementDecision],
+        published: Informer[MulticlusterDecision],
+        doubt: Doubt[MulticlusterDecision],
+    ) -> None:
+        self._placements = placements
+        self._decisions = decisions
+        self._published = published
+        self._doubt = doubt
+
+    def plan(self, key: Key, now: datetime) -> Plan:
+        """Plan one placement."""
+        del now
+        placement = self._placements.get(*key)
+        if placement is None or placement.metadata.deletion_timestamp or len(key.name) > MAX_NAME:
+            self._doubt.forget(key)
+            return NOTHING
+        uid = placement.metadata.uid
+        decisions = [one for one in self._decisions.by_index("owner", uid) if not one.metadata.deletion_timestamp]
+        there = {one.metadata.name: one for one in self._published.by_index("owner", uid)}
+        desired = copies(map(read_slice, decisions))
+        if not desired:
+            return NOTHING
+        writes = mirror([_copy(one) for one in there.values()], desired)
+        wanted = {cluster for one in desired for cluster in one.clusters}
+        if writes and self._doubt.about(key, there.values(), wanted):
+            return Plan(look_again_after=LOOK_AGAIN)
+        return Plan(tuple(_action(placement, there, write) for write in writes))
+
+
+def multicluster_controller(ground: Ground) -> Controller:
+    """Return a controller that publishes decisions for SIG Multicluster."""
+    placements, decisions = ground.informer(PLACEMENT), decisions_informer(ground)
+    published = ground.informer(MULTICLUSTER_DECISION, indexers={"owner": _owners_of})
+    doubt = Doubt(MULTICLUSTER_DECISION, _clusters_of, [placements, decisions])
+    reconciler = MulticlusterReconciler(placements, decisions, published, doubt)
+    controller = ground.controller("multicluster", reconciler, workers=WORKERS, on_written=doubt.wrote)
+    published.on_change(lambda delta: doubt.gone(delta.object) if delta.new is None else None)
+    controller.watch(placements, when=lambda delta: delta.old is None or delta.new is None)
+    controller.watch(decisions, keys=_placements_of)
+    controller.watch(published, keys=_placements_of)
+    return controller
+
+
+def _placements_of(decision: PlacementDecision | MulticlusterDecision) -> Iterator[Key]:
+    meta = decision.metadata
+    return (Key(owner.name, meta.namespace) for owner in meta.owner_references if owner.kind == PLACEMENT.kind)
+
+
+def _owners_of(decision: MulticlusterDecision) -> Iterator[str]:
+    return (owner.uid for owner in decision.metadata.owner_references if owner.kind == PLACEMENT.kind)
+
+
+def _clusters_of(decision: MulticlusterDecision) -> Iterator[str]:
+    return (entry.cluster_profile_ref.name for entry in decision.decisions)
+
+
+def _copy(decision: MulticlusterDecision) -> Copy:
+    """Read what was published. Labels that are not ours, or wrong, make it different from anything that is wanted."""
+    labels = decision.metadata.labels
+    index = labels.get(DECISION_INDEX_LABEL, "")
+    owner = next((key.name for key in _placements_of(decision)), "")
+    right = readable_index(index) and {labels.get(DECISION_KEY_LABEL), labels.get(PLACEMENT_KEY_LABEL)} == {owner}
+    return Copy(decision.metadata.name, int(index) if right else -1, tuple(_clusters_of(decision)))
+
+
+def _action(placement: Placement, there: dict[str, MulticlusterDecision], write: Write) -> Action:
+    namespace = placement.metadata.namespace
+    if isinstance(write, DeleteCopy):
+        # One that this plan made has no version yet, and gets it from the write.
+        meta = there[write.name].metadata if write.name in there else None
+        return Delete(
+            MULTICLUSTER_DECISION,
+            write.name,
+            namespace,
+            uid=meta.uid if meta else "",
+            resource_version=meta.resource_version if meta else "",
+        )
+    body = _body(placement, write.copy)
+    if write.copy.name not in there:
+        return Create(MULTICLUSTER_DECISION, body, namespace)
+    meta = there[write.copy.name].metadata
+    changed = {"metadata": {"labels": body["metadata"]["labels"]}, "decisions": body["decisions"]}
+    return Patch(
+        MULTICLUSTER_DECISION,
+        write.copy.name,
+        changed,
+        namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+def _body(placement: Placement, copy: Copy) -> JSONObject:
+    meta = placement.metadata
+    owner = {
+        "apiVersion": PLACEMENT.api_version,
+        "kind": PLACEMENT.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    labels = {
+        DECISION_KEY_LABEL: meta.name,
+        DECISION_INDEX_LABEL: str(copy.index),
+        PLACEMENT_KEY_LABEL: meta.name,
+    }
+    return {
+        "apiVersion": MULTICLUSTER_DECISION.api_version,
+        "kind": MULTICLUSTER_DECISION.kind,
+        "metadata": {
+            "name": copy.name,
+            "namespace": meta.namespace,
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
+        "decisions": [{"clusterProfileRef": {"name": cluster}} for cluster in copy.clusters],
+        "schedulerName": SCHEDULER,
+    }

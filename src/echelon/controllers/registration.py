@@ -1,0 +1,208 @@
+"""Lets accepted clusters in: a namespace for each, and rights in it for its agent, and nowhere else.
+
+An agent runs where the hub's administrators have no say, so its credentials must be worth as little as possible to
+whoever steals them: the works, the lease and the events of its own namespace, and the status of its own cluster. It
+cannot read secrets, not even there, and it cannot change its cluster's labels or taints, which decide what it is
+trusted with. When the acceptance is taken back, so are the rights; the namespace and its works stay.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
+from echelon.api.core import NAMESPACE, SERVICE_ACCOUNT
+from echelon.api.kinds import Kind
+from echelon.api.meta import Condition
+from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from echelon.api.rbac import GROUP as RBAC
+from echelon.api.work import GROUP as WORK
+from echelon.controllers.conditions import find, timestamp, wire, with_condition
+from echelon.controllers.ground import Ground
+from echelon.controllers.health import LEASE_NAME
+from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
+from echelon.kube.cache import Key
+from echelon.kube.controller import Controller
+from echelon.kube.informer import Delta, Informer
+
+KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER,)
+CLUSTER_LABEL = f"{GROUP}/managedCluster"
+ACCEPTED = "HubAcceptedManagedCluster"
+ACCOUNT = "echelon-agent"
+WORKERS = 8
+
+_MINE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+_RIGHTS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE, ROLE)
+# Of what we made, the fields that have to stay as we made them.
+_KEPT = {
+    ROLE.resource: "rules",
+    CLUSTER_ROLE.resource: "rules",
+    ROLE_BINDING.resource: "subjects",
+    CLUSTER_ROLE_BINDING.resource: "subjects",
+}
+
+
+def agent_group(cluster: str) -> str:
+    """Return the group that agents of a cluster are in."""
+    return f"system:open-cluster-management:{cluster}"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    kind: Kind[Any]
+    name: str
+    namespace: str
+    body: JSONObject
+
+
+class RegistrationReconciler:
+    """Plans the namespace and the rights of one cluster."""
+
+    def __init__(self, clusters: Informer[ManagedCluster], mine: dict[str, Informer[Any]]) -> None:
+        self._clusters = clusters
+        self._mine = mine
+
+    def plan(self, key: Key, now: datetime) -> Plan:
+        """Plan one cluster."""
+        cluster = self._clusters.get(key.name)
+        if cluster is None or cluster.metadata.deletion_timestamp:
+            return NOTHING
+        wanted = _wanted(cluster)
+        if cluster.spec.hub_accepts_client:
+            actions: list[Action] = [
+                Apply(each.kind, each.name, each.body, each.namespace) for each in wanted if not self._is_there(each)
+            ]
+            return Plan(tuple(actions), _condition(cluster, now, accepted=True))
+        if find(cluster.status.conditions, ACCEPTED) is None:
+            return NOTHING  # nobody has decided yet
+        # The bindings first: a role that nobody has is harmless.
+        rights = sorted((each for each in wanted if each.kind in _RIGHTS), key=lambda each: _RIGHTS.index(each.kind))
+        there = [each for each in rights if self._mine[each.kind.resource].get(each.name, each.namespace) is not None]
+        return Plan(
+            tuple(Delete(each.kind, each.name, each.namespace) for each in there),
+            _condition(cluster, now, accepted=False),
+        )
+
+    def _is_there(self, wanted: _Wanted) -> bool:
+        """Whether an object is as it should be."""
+        live = self._mine[wanted.kind.resource].get(wanted.name, wanted.namespace)
+        if live is None:
+            return False
+        field = _KEPT.get(wanted.kind.resource)
+        if field is None:
+            return True
+        ours = msgspec.convert(wanted.body, wanted.kind.type)
+        return bool(getattr(live, field) == getattr(ours, field))
+
+
+def cluster_registration_controller(ground: Ground) -> Controller:
+    """Return a controller that lets clusters in."""
+    clusters = ground.informer(MANAGED_CLUSTER)
+    mine: dict[str, Informer[Any]] = {kind.resource: ground.informer(kind, labels=CLUSTER_LABEL) for kind in _MINE}
+    controller = ground.controller("cluster-registration", RegistrationReconciler(clusters, mine), workers=WORKERS)
+    controller.watch(clusters, when=_matters)
+    for informer in mine.values():
+        controller.watch(informer, keys=_cluster_of, when=lambda delta: not delta.initial)
+    return controller
+
+
+def _matters(delta: Delta[ManagedCluster]) -> bool:
+    old, new = delta.old, delta.new
+    if old is None or new is None:
+        return True
+    return old.spec.hub_accepts_client != new.spec.hub_accepts_client or old.status.conditions != new.status.conditions
+
+
+def _cluster_of(obj: Any) -> Iterable[Key]:
+    return (Key(obj.metadata.labels.get(CLUSTER_LABEL, "")),)
+
+
+def _wanted(cluster: ManagedCluster) -> list[_Wanted]:
+    """Return everything that an accepted cluster has, in the order in which it is made."""
+    name = cluster.metadata.name
+    everywhere, inside = f"open-cluster-management:managedcluster:{name}", f"open-cluster-management:{name}:agent"
+    return [
+        _object(cluster, NAMESPACE, name, "", {}),
+        _object(cluster, SERVICE_ACCOUNT, ACCOUNT, name, {}),
+        _object(cluster, ROLE, inside, name, {"rules": _rules_inside()}),
+        _object(cluster, ROLE_BINDING, inside, name, _grant("Role", inside, name)),
+        _object(cluster, CLUSTER_ROLE, everywhere, "", {"rules": _rules_everywhere(name)}),
+        _object(cluster, CLUSTER_ROLE_BINDING, everywhere, "", _grant("ClusterRole", everywhere, name)),
+    ]
+
+
+def _object(cluster: ManagedCluster, kind: Kind[Any], name: str, namespace: str, content: JSONObject) -> _Wanted:
+    meta = cluster.metadata
+    metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: meta.name}}
+    if namespace:
+        metadata["namespace"] = namespace
+    if kind in _RIGHTS:
+        owner = {"apiVersion": cluster.api_version, "kind": cluster.kind, "name": meta.name, "uid": meta.uid}
+        metadata["ownerReferences"] = [owner]
+    return _Wanted(
+        kind, name, namespace, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
+    )
+
+
+def _rules_inside() -> list[JSONObject]:
+    return [
+        _rule(WORK, ["manifestworks"], ["get", "list", "watch", "update", "patch"]),
+        _rule(WORK, ["manifestworks/status"], ["get", "update", "patch"]),
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], LEASE_NAME),
+        _rule("", ["events"], ["create", "get", "update", "patch"]),
+        _rule("events.k8s.io", ["events"], ["create", "get", "update", "patch"]),
+    ]
+
+
+def _rules_everywhere(cluster: str) -> list[JSONObject]:
+    return [
+        _rule(GROUP, ["managedclusters"], ["get", "list", "watch"], cluster),
+        _rule(GROUP, ["managedclusters/status"], ["get", "update", "patch"], cluster),
+    ]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str], name: str = "") -> JSONObject:
+    rule: JSONObject = {"apiGroups": [group], "resources": resources, "verbs": verbs}
+    return {**rule, "resourceNames": [name]} if name else rule
+
+
+def _grant(kind: str, role: str, cluster: str) -> JSONObject:
+    return {
+        "subjects": [
+            {"kind": "Group", "apiGroup": RBAC, "name": agent_group(cluster)},
+            {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": cluster},
+        ],
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+    }
+
+
+def _condition(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patch | None:
+    """Return what says whether the cluster was accepted; nothing if that has been said."""
+    meta = cluster.metadata
+    word = "Accepted" if accepted else "Denied"
+    status = "True" if accepted else "False"
+    known = find(cluster.status.conditions, ACCEPTED)
+    if known is not None and known.status == status:
+        return None
+    said = Condition(
+        type=ACCEPTED,
+        status=status,
+        observed_generation=meta.generation,
+        last_transition_time=timestamp(now),
+        reason=f"HubClusterAdmin{word}",
+        message=f"{word} by hub cluster admin",
+    )
+    body = {"status": {"conditions": wire(with_condition(cluster.status.conditions, said))}}
+    return Patch(
+        MANAGED_CLUSTER,
+        meta.name,
+        body,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        subresource="status",
+    )

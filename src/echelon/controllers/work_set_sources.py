@@ -1,0 +1,119 @@
+"""Everything that the controller of work sets watches, and what each change means to it.
+
+Agents report one by one, and a plan looks at the whole set. So reports are collected for a moment: three hundred of
+them lead to a few plans.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.daemonsets import ControllerRevision
+from echelon.api.kinds import Kind
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
+from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.ground import Ground
+from echelon.controllers.placement_sources import decisions_informer
+from echelon.controllers.work_refusals import Refusals
+from echelon.controllers.work_sets import Caches, WorkSetReconciler
+from echelon.engine.work_set.names import SET_LABEL, set_of
+from echelon.engine.work_set.view import WorkSet
+from echelon.kube.cache import Key, key_of
+from echelon.kube.controller import ROUTINE, Controller
+from echelon.kube.informer import Delta
+
+KINDS: tuple[Kind[Any], ...] = (
+    MANIFEST_WORK_REPLICA_SET,
+    MANIFEST_WORK,
+    PLACEMENT,
+    PLACEMENT_DECISION,
+    CONTROLLER_REVISION,
+)
+# The set, with its template as the user wrote it.
+WORK_SET: Kind[WorkSet] = replace(MANIFEST_WORK_REPLICA_SET, type=WorkSet)  # type: ignore[arg-type,assignment]
+
+WORKERS = 8
+COLLECT_SECONDS = 0.1
+ROUTINE_SECONDS = 1800.0
+
+
+def work_sets_controller(ground: Ground) -> Controller:
+    """Return a controller of work sets."""
+    caches = Caches(
+        ground.informer(WORK_SET),
+        ground.informer(PLACEMENT),
+        decisions_informer(ground),
+        ground.informer(MANIFEST_WORK),
+        ground.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
+    )
+    refusals = Refusals(ground.client, ground.clock)
+    reconciler = WorkSetReconciler(caches, refusals)
+    controller = Controller(
+        "work-sets",
+        reconciler,
+        refusals,
+        ground.clock,
+        recorder=ground.recorder("work-sets"),
+        random=ground.random,
+        workers=WORKERS,
+        metrics=ground.metrics,
+        routine_seconds=ROUTINE_SECONDS,
+        on_written=reconciler.written,
+    )
+    _follow(controller, reconciler, caches)
+    return controller
+
+
+def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Caches) -> None:
+    def collect(keys: Iterable[Key], *, initial: bool) -> None:
+        for key in keys:
+            controller.queue.add(key, ROUTINE if initial else 0, after=COLLECT_SECONDS)
+
+    def work_changed(delta: Delta[ManifestWork]) -> None:
+        collect(reconciler.work_changed(delta), initial=delta.initial)
+
+    def decision_changed(delta: Delta[PlacementDecision]) -> None:
+        collect(reconciler.decision_changed(delta), initial=delta.initial)
+
+    def placement_changed(delta: Delta[Placement]) -> None:
+        collect(reconciler.users_of(key_of(delta.object)), initial=delta.initial)
+
+    # These keep the views and are the first to hear; the controller only has to know of the caches.
+    caches.works.on_change(work_changed)
+    caches.decisions.on_change(decision_changed)
+    caches.placements.on_change(placement_changed)
+    controller.watch(caches.works, keys=_none)
+    controller.watch(caches.decisions, keys=_none)
+    controller.watch(caches.placements, keys=_none)
+    controller.watch(caches.sets, when=_is_asked_for)
+    controller.watch(caches.revisions, keys=_sets_of)
+
+
+def _is_asked_for(delta: Delta[WorkSet]) -> bool:
+    """Whether somebody wants something else. What the status says about it is our own word."""
+    old, new = delta.old, delta.new
+    if old is None or new is None:
+        return True
+    return _wishes(old) != _wishes(new)
+
+
+def _wishes(found: WorkSet) -> tuple[object, ...]:
+    """Return all of a set that people write."""
+    meta = found.metadata
+    return meta.generation, meta.labels, meta.annotations, meta.deletion_timestamp, meta.finalizers
+
+
+def _set_labels(revision: ControllerRevision) -> Iterator[str]:
+    if label := revision.metadata.labels.get(SET_LABEL):
+        yield label
+
+
+def _sets_of(revision: ControllerRevision) -> list[Key]:
+    found = set_of(revision.metadata.labels.get(SET_LABEL, ""))
+    return [Key(found[1], found[0])] if found is not None else []
+
+
+def _none(_: object) -> Iterable[Key]:
+    return ()

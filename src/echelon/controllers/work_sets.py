@@ -1,0 +1,244 @@
+"""The controller of work sets: sees the set, its placements and its works, and has the engine plan.
+
+A set of ten thousand works is planned whenever one of them says something, so nothing is read twice: a work becomes a
+view when it changes, a placement with its decisions when one of them does, a template once for each generation. The
+status of a large set is large, too. While a rollout runs it is brought up to date every now and then, and at once when
+a condition turns over.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from echelon.api.daemonsets import ControllerRevision
+from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.publication import PLACEMENT_LABEL as DECIDED_BY
+from echelon.controllers.work_refusals import Refusals
+from echelon.engine.plan import NOTHING, Plan
+from echelon.engine.work_set.content import Content, read_content
+from echelon.engine.work_set.names import SET_LABEL, set_of
+from echelon.engine.work_set.plan import plan
+from echelon.engine.work_set.view import (
+    PlacementView,
+    RefView,
+    RevisionView,
+    WorkSet,
+    WorkSetView,
+    WorkView,
+    read_placement,
+    read_revision,
+    read_work,
+)
+from echelon.kube.act import Written
+from echelon.kube.cache import Key, newer
+from echelon.kube.informer import Delta, Informer
+
+# How often the status of a set may be written while nothing but numbers and texts change in it.
+STATUS_SECONDS = 1.0
+# Clocks and timers disagree about the last microseconds of a wait, and looking again and again bridges them badly.
+LEAST_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Caches:
+    """What the reconciler reads."""
+
+    sets: Informer[WorkSet]
+    placements: Informer[Placement]
+    decisions: Informer[PlacementDecision]
+    works: Informer[ManifestWork]
+    revisions: Informer[ControllerRevision]  # with the index "set"
+
+
+class WorkSetReconciler:
+    """Plans work sets."""
+
+    def __init__(self, caches: Caches, refusals: Refusals) -> None:
+        self._caches = caches
+        self._refusals = refusals
+        self._works: dict[Key, dict[str, tuple[WorkView, ...]]] = {}  # of each set, by cluster
+        self._decisions: dict[Key, dict[str, PlacementDecision]] = {}  # of each placement, by name
+        self._placements: dict[Key, tuple[tuple[str, ...], PlacementView]] = {}  # with the versions they are from
+        self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
+        self._told: dict[Key, float] = {}  # when the status was written last
+        self._own: set[str] = set()  # uids of the works that were written by this process
+        self._backs = 0  # how often a cache went back to an older state
+
+    def plan(self, key: Key, now: datetime) -> Plan:
+        """Plan one set."""
+        work_set = self._caches.sets.get(*key)
+        if work_set is None:
+            self._forget(key)
+            return NOTHING
+        loop_time = asyncio.get_running_loop().time()
+        since_told = loop_time - self._told.get(key, -math.inf)
+        brief = since_told < STATUS_SECONDS
+        view, next_try = self._view(key, work_set)
+        found = plan(view, now, brief=brief)
+        waits = [STATUS_SECONDS - since_told] if brief else []
+        waits += [next_try] if next_try is not None else []
+        waits += [found.look_again_after.total_seconds()] if found.look_again_after is not None else []
+        return replace(found, look_again_after=timedelta(seconds=max(min(waits), LEAST_SECONDS)) if waits else None)
+
+    def written(self, key: Key, written: Written) -> None:
+        """Hear of a write that was made."""
+        if written.kind is MANIFEST_WORK_REPLICA_SET:
+            self._told[key] = asyncio.get_running_loop().time()
+        elif written.kind is MANIFEST_WORK and written.resource_version is not None:
+            self._own.add(written.uid)
+
+    def work_changed(self, delta: Delta[ManifestWork]) -> Iterable[Key]:
+        """Follow a work; return the sets to which the change means something."""
+        concerned: dict[Key, None] = {}
+        old = owner_of(delta.old) if delta.old is not None else None
+        new = owner_of(delta.new) if delta.new is not None else None
+        meta = delta.object.metadata
+        if delta.new is None:
+            self._own.discard(meta.uid)
+        if old is not None and old != new:
+            self._put(old, meta.namespace, meta.name, None)
+            concerned[old] = None
+        if new is not None and delta.new is not None:
+            before = self._known(new, meta.namespace, meta.name)
+            view = read_work(delta.new, before)
+            self._put(new, meta.namespace, meta.name, view)
+            if before is None or _essence(before) != _essence(view):
+                concerned[new] = None
+        return concerned
+
+    def decision_changed(self, delta: Delta[PlacementDecision]) -> Iterable[Key]:
+        """Follow a decision; return the sets that use its placement."""
+        meta = delta.object.metadata
+        placements: dict[Key, None] = {}
+        for obj in (delta.old, delta.new):
+            if obj is not None and (name := obj.metadata.labels.get(DECIDED_BY)):
+                key = Key(name, meta.namespace)
+                placements[key] = None
+                if obj is delta.new:
+                    self._decisions.setdefault(key, {})[meta.name] = obj
+                else:
+                    self._decisions.get(key, {}).pop(meta.name, None)
+        return [user for key in placements for user in self.users_of(key)]
+
+    def users_of(self, placement: Key) -> list[Key]:
+        """Return the sets that refer to a placement."""
+        return [
+            Key(each.metadata.name, each.metadata.namespace)
+            for each in self._caches.sets.values(placement.namespace)
+            if any(ref.name == placement.name for ref in each.spec.placement_refs)
+        ]
+
+    def _view(self, key: Key, work_set: WorkSet) -> tuple[WorkSetView, float | None]:
+        """Return what is seen of a set, and in how many seconds something refused is to be tried again."""
+        label = f"{key.namespace}.{key.name}"
+        refused, next_try = self._refusals.of(label)
+        works: Mapping[str, tuple[WorkView, ...]] = self._works.get(key, {})
+        refs = tuple(
+            RefView(ref.name, ref.rollout_strategy, self._placement(Key(ref.name, key.namespace)))
+            for ref in work_set.spec.placement_refs
+        )
+        view = WorkSetView(
+            work_set,
+            self._content(key, work_set),
+            refs,
+            works,
+            self._revisions(label, work_set),
+            self._taken(key, refs, works),
+            refused,
+            self._behind,
+        )
+        return view, next_try
+
+    def _placement(self, key: Key) -> PlacementView | None:
+        placement = self._caches.placements.get(*key)
+        if placement is None or placement.metadata.deletion_timestamp:
+            self._placements.pop(key, None)
+            return None
+        decisions = self._decisions.get(key, {}).values()
+        versions = (placement.metadata.resource_version, *(each.metadata.resource_version for each in decisions))
+        known = self._placements.get(key)
+        if known is not None and known[0] == versions:
+            return known[1]
+        found = read_placement(placement, [each for each in decisions if not each.metadata.deletion_timestamp])
+        self._placements[key] = (versions, found)
+        return found
+
+    def _content(self, key: Key, work_set: WorkSet) -> Content:
+        meta = work_set.metadata
+        known = self._contents.get(key)
+        if known is None or known[:2] != (meta.uid, meta.generation):
+            known = (meta.uid, meta.generation, read_content(work_set.spec.manifest_work_template))
+            self._contents[key] = known
+        return known[2]
+
+    def _revisions(self, label: str, work_set: WorkSet) -> tuple[RevisionView, ...]:
+        uid = work_set.metadata.uid
+        return tuple(
+            read_revision(each)
+            for each in self._caches.revisions.by_index("set", label)
+            if any(owner.uid == uid for owner in each.metadata.owner_references)
+        )
+
+    def _taken(self, key: Key, refs: Iterable[RefView], works: Mapping[str, object]) -> frozenset[str]:
+        """Return where a work of the set's name exists that is not of this set."""
+        get = self._caches.works.get
+        return frozenset(
+            cluster
+            for ref in refs
+            if ref.placement is not None
+            for cluster in ref.placement.groups.clusters
+            if cluster not in works and get(key.name, cluster) is not None
+        )
+
+    def _behind(self, work: WorkView) -> bool:
+        """Whether the caches may be older than what its writer knew. What we wrote, we wrote with these caches."""
+        caches = (self._caches.sets, self._caches.placements, self._caches.decisions)
+        backs = sum(each.went_back for each in caches)
+        if backs != self._backs:
+            self._backs = backs
+            self._own.clear()
+        return work.uid not in self._own and any(newer(work.version, each.reached) for each in caches)
+
+    def _known(self, key: Key, cluster: str, name: str) -> WorkView | None:
+        return next((each for each in self._works.get(key, {}).get(cluster, ()) if each.name == name), None)
+
+    def _put(self, key: Key, cluster: str, name: str, view: WorkView | None) -> None:
+        works = self._works.setdefault(key, {})
+        others = tuple(each for each in works.get(cluster, ()) if each.name != name)
+        after = others if view is None else (*others, view)
+        if after:
+            works[cluster] = after
+            return
+        works.pop(cluster, None)
+        if not works:
+            del self._works[key]
+
+    def _forget(self, key: Key) -> None:
+        self._contents.pop(key, None)
+        self._told.pop(key, None)
+        self._refusals.forget(f"{key.namespace}.{key.name}")
+
+
+def owner_of(work: ManifestWork) -> Key | None:
+    """Return the set that a work is labelled with."""
+    found = set_of(work.metadata.labels.get(SET_LABEL, ""))
+    return Key(found[1], found[0]) if found is not None else None
+
+
+def _essence(view: WorkView) -> tuple[object, ...]:
+    """Return all of a work that a plan depends on, but for its version."""
+    return (
+        view.uid,
+        view.digest,
+        view.progress,
+        view.placement,
+        view.labels,
+        view.set_labels,
+        view.written,
+        view.retried,
+        view.terminating,
+    )

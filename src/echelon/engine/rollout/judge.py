@@ -1,0 +1,107 @@
+"""What one cluster's report means at this moment: how long it still soaks, whether its deadline has passed.
+
+Times that are equal count as passed. A word of people given at a time (promote, retry) covers what was so at that time
+and nothing later.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from echelon.engine.placement.decisions import GroupKey
+from echelon.engine.rollout.model import Because, ClusterStatus, Control, Phase, Standing, Wait
+from echelon.engine.rollout.strategy import Strategy
+
+NEW_CHANCE = timedelta(minutes=10)  # how long a retry may take where there is no deadline
+
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+# Of two reports on one cluster the more worrying one counts, whatever their order.
+_WORRY = {Phase.SKIPPED: 0, Phase.SUCCEEDED: 1, Phase.TO_APPLY: 2, Phase.FAILED: 4, Phase.TIMED_OUT: 5}
+_WORRY_OF_THE_UNKNOWN = 3  # as of Progressing
+
+# Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
+_PROGRESSING, _SUCCEEDED, _FAILED = Phase.PROGRESSING, Phase.SUCCEEDED, Phase.FAILED
+_TIMED_OUT, _SKIPPED = Phase.TIMED_OUT, Phase.SKIPPED
+_NOTHING, _SOAK, _REPORT = Wait.NOTHING, Wait.SOAK, Wait.REPORT
+
+
+class Judge:
+    """Judges reports by one strategy, at one moment, under one word of people."""
+
+    def __init__(self, strategy: Strategy, now: datetime, control: Control, because: Because) -> None:
+        self._now = now
+        self._soak = strategy.soak
+        self._deadline = strategy.deadline
+        self._soaked = now - strategy.soak  # a success that is as old as this has soaked
+        self._expired = None if strategy.deadline is None else now - strategy.deadline
+        self._control = control
+        self._because = because
+
+    def __call__(self, status: ClusterStatus, group: GroupKey) -> Standing:
+        """Tell where a cluster stands that has the content."""
+        phase, since = status.phase, status.since
+        if phase is _SUCCEEDED:
+            base = since or self._now
+            promoted = self._control.promoted
+            if base <= self._soaked or (promoted is not None and base <= promoted):
+                return Standing(status.cluster, group, phase, since, False, _NOTHING, None, self._because)
+            end = _after(base, self._soak)
+            return Standing(status.cluster, group, phase, since, False, _SOAK, end, self._because)
+        if phase is _SKIPPED:
+            return Standing(status.cluster, group, phase, since, because=self._because)
+        return self._unfinished(status, group)
+
+    def _unfinished(self, status: ClusterStatus, group: GroupKey) -> Standing:
+        cluster, phase, since = status.cluster, status.phase, status.since
+        chance = self._chance(phase, since or self._now)
+        if chance is not None:
+            phase, since = _PROGRESSING, self._control.retried
+        elif phase is _TIMED_OUT:
+            return Standing(cluster, group, phase, since, because=self._because)
+        elif phase is not _FAILED:
+            phase = _PROGRESSING  # a word that we don't know is no reason to go on
+        base = since or self._now
+        if self._deadline is None:
+            return Standing(cluster, group, phase, since, wait=_REPORT, until=chance, because=self._because)
+        end = _after(base, self._deadline)
+        if self._expired is not None and base <= self._expired:
+            return Standing(cluster, group, _TIMED_OUT, since, until=end, because=self._because)
+        return Standing(cluster, group, phase, since, wait=_REPORT, until=end, because=self._because)
+
+    def _chance(self, phase: Phase, base: datetime) -> datetime | None:
+        """When the new chance of a retried failure ends; None if it has none, or had it."""
+        retried = self._control.retried
+        if retried is None:
+            return None
+        if phase is not _FAILED and phase is not _TIMED_OUT:
+            if self._deadline is None:
+                return None
+            base = _after(base, self._deadline)  # that is when it became a failure, if it did
+        if base > retried:
+            return None
+        end = _after(retried, NEW_CHANCE if self._deadline is None else self._deadline)
+        return end if self._deadline is not None or self._now < end else None
+
+
+def most_worrying(statuses: Iterable[ClusterStatus], now: datetime) -> dict[str, ClusterStatus]:
+    """Keep one report a cluster."""
+    known: dict[str, ClusterStatus] = {}
+    for status in statuses:
+        other = known.get(status.cluster)
+        if other is None or _worry(status, now) > _worry(other, now):
+            known[status.cluster] = status
+    return known
+
+
+def _worry(status: ClusterStatus, now: datetime) -> tuple[int, timedelta, bool]:
+    """Failures and progress that last longer worry more; successes do if they are fresh. No time says less than now."""
+    age = now - (status.since or now)
+    worry = _WORRY.get(status.phase, _WORRY_OF_THE_UNKNOWN)
+    return worry, -age if status.phase is _SUCCEEDED else age, status.since is not None
+
+
+def _after(base: datetime, duration: timedelta) -> datetime:
+    try:
+        return base + duration
+    except OverflowError:
+        return _LAST

@@ -1,0 +1,43 @@
+"""The way of a rollout through the groups: one stage after the other, each with its own limits.
+
+All three types are the same walk over different stages. Mandatory groups come first, by index, each a stage in which
+everyone may start and nobody may fail. Then the rest: as one stage with a window that spans all groups (Progressive),
+or as a stage for each group (ProgressivePerGroup). All is one stage without limits.
+"""
+
+from dataclasses import dataclass
+
+from echelon.engine.placement.decisions import DecisionGroups, GroupKey
+from echelon.engine.rollout.strategy import Kind, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Groups that are taken together: how many of their clusters may be in flight, and how many may fail."""
+
+    groups: tuple[GroupKey, ...]
+    slots: int
+    tolerated: int
+    mandatory: bool = False
+    budget: GroupKey | None = None  # the group whose limit that is, if it is not everyone's
+
+
+def stages(strategy: Strategy, groups: DecisionGroups) -> tuple[Stage, ...]:
+    """The stages in the order in which they are taken."""
+    sizes = {key: len(clusters) for key, clusters in sorted(groups.groups.items(), key=_by_key)}
+    total = sum(sizes.values())
+    if strategy.kind is Kind.ALL:
+        return (Stage(tuple(sizes), total, total),)
+    first = set(groups.expand(strategy.mandatory))
+    mandatory = tuple(Stage((key,), sizes[key], 0, mandatory=True, budget=key) for key in sizes if key in first)
+    rest = {key: size for key, size in sizes.items() if key not in first}
+    if strategy.kind is Kind.PER_GROUP:
+        return mandatory + tuple(
+            Stage((key,), size, strategy.max_failures.of(size, 0), budget=key) for key, size in rest.items()
+        )
+    slots = strategy.concurrency(sum(rest.values()))
+    return (*mandatory, Stage(tuple(rest), slots, strategy.max_failures.of(total, 0)))
+
+
+def _by_key(item: tuple[GroupKey, frozenset[str]]) -> GroupKey:
+    return item[0]

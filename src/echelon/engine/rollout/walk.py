@@ -1,0 +1,222 @@
+"""The one walker: given what every cluster reports, who starts now, and what do the others wait for?
+
+It is strict. Every report is judged before anything starts, so that no failure goes unseen. The walk stops at the first
+stage that is not through; nothing starts beyond it, and nothing at all once more clusters failed than are tolerated.
+What is in flight goes on by itself.
+
+Ten thousand clusters must cost milliseconds: the walk looks at sets and at the few clusters that are in flight or
+failed, and reasons are values that many clusters share.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from echelon.engine.placement.decisions import DecisionGroups, GroupKey
+from echelon.engine.rollout import reasons
+from echelon.engine.rollout.control import ABORTED, PAUSED
+from echelon.engine.rollout.judge import Judge, most_worrying
+from echelon.engine.rollout.model import (
+    NO_CONTROL,
+    Because,
+    ClusterStatus,
+    Control,
+    Decision,
+    Phase,
+    Standing,
+    Wait,
+)
+from echelon.engine.rollout.stages import Stage, stages
+from echelon.engine.rollout.strategy import Strategy
+
+# Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
+_TO_APPLY, _TIMED_OUT, _NOTHING = Phase.TO_APPLY, Phase.TIMED_OUT, Wait.NOTHING
+
+_Reason: TypeAlias = tuple[Wait, Because]
+
+_WHO_SAID = {
+    Wait.PAUSED: f"paused: nothing new starts while {PAUSED} says so",
+    Wait.ABORTED: f"aborted: nothing of this revision starts while {ABORTED} names it",
+}
+
+
+def decide(
+    strategy: Strategy,
+    groups: DecisionGroups,
+    statuses: Iterable[ClusterStatus],
+    now: datetime,
+    control: Control = NO_CONTROL,
+) -> Decision:
+    """Decide what a rollout does now. `statuses` has the clusters that have the desired content already."""
+    because = reasons.OwnPace(now)
+    known = _judge_all(groups, statuses, now, Judge(strategy, now, control, because))
+    walk = _Walk(known, control, now)
+    walk.along(stages(strategy, groups))
+    in_flight = [one for group in known.groups.values() for one in group.busy if one.in_flight]
+    ends = [one.until for one in in_flight if one.until is not None and one.until > now]
+    return Decision(
+        standings=_standings(known, walk, because),
+        removed=known.removed,
+        newly_timed_out=known.newly_timed_out,
+        breach=walk.breach,
+        failures=walk.failures,
+        recheck_after=min(ends) - now if ends else None,
+        blocked=walk.blocked,
+        blocked_message=walk.blocked_message,
+        active=walk.active,
+    )
+
+
+@dataclass(slots=True)
+class _Group:
+    """What the reports say of the clusters of one group."""
+
+    names: list[str]
+    judged: list[Standing | None]  # as the names; None for those that can still start
+    fresh: list[str]  # those
+    busy: list[Standing]  # in flight or failed
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the reports say."""
+
+    groups: dict[GroupKey, _Group]
+    written: dict[str, ClusterStatus]  # those that have the content and were not observed yet
+    newly_timed_out: tuple[str, ...]
+    removed: tuple[ClusterStatus, ...]
+
+
+def _judge_all(groups: DecisionGroups, statuses: Iterable[ClusterStatus], now: datetime, judge: Judge) -> _Known:
+    by_cluster = _one_each(tuple(statuses), now)
+    known: dict[GroupKey, _Group] = {}
+    written: dict[str, ClusterStatus] = {}
+    timed_out: list[str] = []
+    for key in sorted(groups.groups):
+        names = sorted(filter(None, groups.groups[key]))  # a decision without a name is about no cluster
+        group = known[key] = _Group(names, [], [], [])
+        for name in names:
+            status = by_cluster.pop(name, None)
+            if status is None or status.phase is _TO_APPLY:
+                group.judged.append(None)
+                group.fresh.append(name)
+                if status is not None:
+                    written[name] = status
+                continue
+            standing = judge(status, key)
+            group.judged.append(standing)
+            if standing.wait or standing.phase is _TIMED_OUT:
+                group.busy.append(standing)
+                if standing.phase is _TIMED_OUT and status.phase is not _TIMED_OUT:
+                    timed_out.append(name)
+    gone = sorted(by_cluster.values(), key=lambda status: status.cluster)
+    return _Known(known, written, tuple(sorted(timed_out)), tuple(status for status in gone if status.cluster))
+
+
+def _one_each(statuses: tuple[ClusterStatus, ...], now: datetime) -> dict[str, ClusterStatus]:
+    by_cluster = {status.cluster: status for status in statuses}
+    return by_cluster if len(by_cluster) == len(statuses) else most_worrying(statuses, now)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """How far the walk came, and what it leaves to wait for."""
+
+    known: _Known
+    control: Control
+    now: datetime
+    starting: frozenset[str] = frozenset()
+    waits: dict[GroupKey, _Reason] = field(default_factory=dict)  # for those that don't start
+    breach: bool = False
+    failures: dict[GroupKey | None, tuple[str, ...]] = field(default_factory=dict)
+    blocked: Wait = Wait.NOTHING
+    blocked_message: str = ""
+    active: tuple[GroupKey, ...] = ()
+
+    def along(self, way: tuple[Stage, ...]) -> None:
+        """Go from stage to stage until one is not through; all further ones wait for it."""
+        told = _told(self.control)
+        known = self.known.groups
+        if told is not None:
+            self.blocked, self.blocked_message = told[0], _WHO_SAID[told[0]]
+        holding: _Reason | None = None
+        for stage in way:
+            busy = [one for key in stage.groups for one in known[key].busy]
+            failures = tuple(sorted(one.cluster for one in busy if one.failed))
+            if failures:
+                self.failures[stage.budget] = failures
+            if holding is not None:
+                self._wait(stage, holding)
+            elif len(failures) > stage.tolerated:
+                holding = self._stop(stage, failures, told)
+            else:
+                fresh = {key: known[key].fresh for key in stage.groups}
+                if any(fresh.values()) or any(one.in_flight and not one.failed for one in busy):
+                    holding = self._start(stage, fresh, busy, told)
+
+    def _wait(self, stage: Stage, reason: _Reason) -> None:
+        self.waits.update(dict.fromkeys(stage.groups, reason))
+
+    def _stop(self, stage: Stage, failures: tuple[str, ...], told: _Reason | None) -> _Reason:
+        """Stop at a stage in which too many failed; return what all others wait for."""
+        why = reasons.TooManyFailures(failures, stage.tolerated, stage.budget)
+        self.breach, self.active = True, stage.groups
+        if told is None:
+            self.blocked, self.blocked_message = Wait.BREACH, why()
+        self._wait(stage, told or (Wait.BREACH, why))
+        return told or (Wait.BREACH, why)
+
+    def _start(
+        self, stage: Stage, fresh: Mapping[GroupKey, list[str]], busy: list[Standing], told: _Reason | None
+    ) -> _Reason:
+        """Start what may start in the stage where the walk is; return what the stages after it wait for."""
+        self.active = stage.groups
+        if told is not None:
+            self._wait(stage, told)
+            return told
+        held = tuple(key for key in stage.groups if fresh[key] and self.control.holds_back(key))
+        flying = tuple(one for one in busy if one.in_flight)
+        free = stage.slots - len(flying)
+        if free > 0:
+            ready = [name for key in stage.groups if key not in held for name in fresh[key]]
+            self.starting = frozenset(in_turn(ready, self.known.written)[:free])
+        full = reasons.NoSlot(stage.slots, len(flying) + len(self.starting), sum(one.failed for one in flying))
+        self._wait(stage, (Wait.SLOT, full))
+        self.waits.update({key: (Wait.APPROVAL, reasons.NoApproval((key,))) for key in held})
+        if held:
+            self.blocked, self.blocked_message = Wait.APPROVAL, reasons.NoApproval(held)()
+        moving = tuple(one for one in flying if not one.failed)
+        starting = tuple(sorted(self.starting))
+        earlier = reasons.EarlierGroup(stage.groups[0], stage.mandatory, moving, starting, bool(held), self.now)
+        return Wait.MANDATORY if stage.mandatory else Wait.GROUP, earlier
+
+
+def in_turn(clusters: list[str], written: Collection[str]) -> list[str]:
+    """Those that were written and not observed yet come first, so that a crash does not widen the window."""
+    if not written:
+        return sorted(clusters)
+    again = sorted(cluster for cluster in clusters if cluster in written)
+    return again + sorted(cluster for cluster in clusters if cluster not in written)
+
+
+def _told(control: Control) -> _Reason | None:
+    if control.aborted:
+        return Wait.ABORTED, reasons.Told("aborted")
+    return (Wait.PAUSED, reasons.Told("paused")) if control.paused else None
+
+
+def _standings(known: _Known, walk: _Walk, because: Because) -> tuple[Standing, ...]:
+    standings: list[Standing] = []
+    for key, group in known.groups.items():
+        wait, why = walk.waits.get(key, (_NOTHING, because))
+        for name, judged in zip(group.names, group.judged, strict=True):
+            if judged is not None:
+                standings.append(judged)
+                continue
+            since = known.written[name].since if name in known.written else None
+            if name in walk.starting:
+                standings.append(Standing(name, key, _TO_APPLY, since, True, _NOTHING, None, because))
+            else:
+                standings.append(Standing(name, key, _TO_APPLY, since, False, wait, None, why))
+    return tuple(standings)

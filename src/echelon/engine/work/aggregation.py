@@ -1,0 +1,168 @@
+"""What a work says about all of its objects together.
+
+A hub decides by `Progressing` and `Degraded` whether a cluster is done, has failed, or needs time. One object that is
+not done keeps the work from being done, and one that is degraded degrades the work, so for these two True wins; for
+all other conditions that rules make, False does. Where the user has no rule for an object, its health speaks for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from echelon.api.meta import Condition
+from echelon.api.work import ManifestCondition, ManifestResourceMeta
+from echelon.engine.work.conditions import Clock, find, restated
+from echelon.engine.work.health_state import Degraded, Health, Healthy
+from echelon.engine.work.rules import RULE_REASONS
+
+BUILT_IN = ("Applied", "Available", "StatusFeedbackSynced")
+STEERING = ("Progressing", "Degraded")
+AGGREGATED = "ConditionRulesAggregated"
+MAX_NAMED = 5
+MAX_TOLD = 256
+
+_HEALTH_REASONS = {
+    ("Progressing", "True"): "ObjectsProgressing",
+    ("Progressing", "False"): "ObjectsHealthy",
+    ("Degraded", "True"): "ObjectsDegraded",
+    ("Degraded", "False"): "ObjectsNotDegraded",
+}
+_CALM = {"Progressing": "All objects are healthy", "Degraded": "No object is degraded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A manifest as it is reported, and what its object's health is; None if it could not be read, which is no news."""
+
+    manifest: ManifestCondition
+    health: Health | None
+    ruled: bool  # what rules say about the object counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    meta: ManifestResourceMeta
+    status: str
+    message: str
+    ruled: bool
+
+
+def work_conditions(before: Sequence[Condition], judged: Sequence[Judged], clock: Clock) -> list[Condition]:
+    """Return the conditions of a work, made from those of its manifests; what others wrote stays."""
+    manifests = [each.manifest for each in judged]
+    conditions = list(before)
+    for said in (_applied(manifests, clock), _available(manifests, clock)):
+        if said is not None:
+            conditions = restated(conditions, said)
+    kinds = _rule_kinds(manifests)
+    for kind in kinds:
+        said = _aggregated(kind, manifests, clock)
+        if said is not None:
+            conditions = restated(conditions, said)
+    for kind in STEERING:
+        said = _steering(kind, judged, clock)
+        known = find(conditions, kind)
+        if said is not None:
+            conditions = restated(conditions, said)
+        elif known is None or not clock.current(known):
+            conditions = restated(conditions, _unreadable(kind, judged, clock))
+    owned = {*kinds, *STEERING, *BUILT_IN}
+    return [each for each in conditions if each.type in owned or not each.reason.startswith(RULE_REASONS)]
+
+
+def named(meta: ManifestResourceMeta) -> str:
+    """Return what people call an object."""
+    name = "/".join(filter(None, (meta.namespace, meta.name)))
+    return f"{meta.kind} {name}" if meta.kind and name else f"manifest {meta.ordinal}"
+
+
+def _applied(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition | None:
+    found = [find(each.conditions, "Applied") for each in manifests]
+    # Until each manifest of this generation was tried, the last word is about an older one and stays as it is.
+    if not found or not all(clock.current(each) for each in found):
+        return None
+    if all(clock.current(each, "True") for each in found):
+        return clock.condition("Applied", "True", "AppliedManifestWorkComplete", "Apply manifest work complete")
+    return clock.condition("Applied", "False", "AppliedManifestWorkFailed", "Failed to apply manifest work")
+
+
+def _available(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition:
+    statuses = [found.status for each in manifests if (found := find(each.conditions, "Available"))]
+    missing, unknown, total = statuses.count("False"), statuses.count("Unknown"), len(manifests)
+    if missing:
+        told = f"{missing} of {total} resources are not available"
+        return clock.condition("Available", "False", "ResourcesNotAvailable", told)
+    if unknown or not statuses:
+        told = f"{unknown} of {total} resources have unknown status" if unknown else "cannot get any available resource"
+        return clock.condition("Available", "Unknown", "ResourcesStatusUnknown", told)
+    return clock.condition("Available", "True", "ResourcesAvailable", "All resources are available")
+
+
+def _rule_kinds(manifests: Sequence[ManifestCondition]) -> list[str]:
+    made = (each.type for one in manifests for each in one.conditions if each.reason.startswith(RULE_REASONS))
+    return [kind for kind in dict.fromkeys(made) if kind not in STEERING and kind not in BUILT_IN]
+
+
+def _aggregated(kind: str, manifests: Sequence[ManifestCondition], clock: Clock) -> Condition | None:
+    made = [
+        found
+        for each in manifests
+        if (found := find(each.conditions, kind)) is not None and found.reason.startswith(RULE_REASONS)
+    ]
+    # What is complete stays complete, whatever the generation; anything else from an older one is no answer yet.
+    if not all(clock.current(each) or (kind == "Complete" and each.status == "True") for each in made):
+        return None
+    statuses = {each.status for each in made}
+    status = next(each for each in ("False", "Unknown", "True") if each in statuses)
+    return clock.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in made]))
+
+
+def _aggregated_message(messages: Sequence[str]) -> str:
+    return messages[0] if len(messages) == 1 else f"Aggregated from {len(messages)} manifest conditions"
+
+
+def _steering(kind: str, judged: Sequence[Judged], clock: Clock) -> Condition | None:
+    """Say whether the work is progressing or degraded; nothing if that depends on what could not be read."""
+    stated = [_statement(kind, each, clock) for each in judged]
+    known = [each for each in stated if each is not None]
+    statuses = {each.status for each in known}
+    status = next((each for each in ("True", "Unknown") if each in statuses), "False")
+    if status == "False" and len(known) < len(stated):
+        return None
+    if known and all(each.ruled for each in known):
+        return clock.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in known]))
+    telling = [each for each in known if each.status == status]
+    message = _CALM[kind] if status == "False" else _list([(each.meta, each.message) for each in telling])
+    return clock.condition(kind, status, _HEALTH_REASONS.get((kind, status), "ObjectsUnknown"), message)
+
+
+def _statement(kind: str, judged: Judged, clock: Clock) -> _Statement | None:
+    meta, said = judged.manifest.resource_meta, find(judged.manifest.conditions, kind)
+    if judged.ruled and said is not None and clock.current(said) and said.reason.startswith(RULE_REASONS):
+        return _Statement(meta, said.status, said.message, ruled=True)
+    match judged.health:
+        case None:
+            return None
+        case Healthy():
+            return _Statement(meta, "False", "", ruled=False)
+        case Degraded(_, message):
+            return _Statement(meta, "True", message, ruled=False)
+        case progressing:
+            return _Statement(meta, str(kind == "Progressing"), progressing.message, ruled=False)
+
+
+def _unreadable(kind: str, judged: Sequence[Judged], clock: Clock) -> Condition:
+    silent = [each.manifest for each in judged if each.health is None]
+    why = [(each.resource_meta, _why_unavailable(each)) for each in silent]
+    return clock.condition(kind, "Unknown", "ObjectsUnreadable", _list(why))
+
+
+def _why_unavailable(manifest: ManifestCondition) -> str:
+    available = find(manifest.conditions, "Available")
+    return available.message if available else ""
+
+
+def _list(told: Sequence[tuple[ManifestResourceMeta, str]]) -> str:
+    """Name objects and what is said about them, as many as people read."""
+    shown = [f"{named(meta)}: {message[:MAX_TOLD]}" for meta, message in told[:MAX_NAMED]]
+    more = len(told) - len(shown)
+    return "; ".join([*shown, *([f"and {more} more"] if more else [])])

@@ -1,0 +1,93 @@
+"""Which objects are to go, and how.
+
+Deleting what still belongs to another work, or an object that only has the name of one that was ours, would be the
+worst that an agent can do. So an object goes only if it is the very one that was recorded, carries our owner
+reference, and no other record's.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from echelon.api.base import JSONObject
+from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedResource, ManifestResourceMeta
+from echelon.engine.work.ownership import owned, references, without_owner
+
+Place: TypeAlias = tuple[str, str, str, str]  # group, resource, namespace and name; the version is only a view
+
+
+class Fate(Enum):
+    """What becomes of an object that is no longer wanted."""
+
+    FORGET = "forget"  # it is gone, another one, or not ours
+    DISOWN = "disown"  # others have it too
+    DELETE = "delete"
+    WAIT = "wait"  # its end has been asked for
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What to do with an object; `owners` are those that it keeps when it is disowned."""
+
+    fate: Fate
+    owners: tuple[JSONObject, ...] = ()
+
+
+def place_of(thing: AppliedResource | ManifestResourceMeta) -> Place:
+    """Return where an object is, whatever its version."""
+    return thing.group, thing.resource, thing.namespace, thing.name
+
+
+def leftovers(
+    recorded: Iterable[AppliedResource], wanted: Iterable[ManifestResourceMeta]
+) -> tuple[list[AppliedResource], list[AppliedResource]]:
+    """Divide what was recorded into what is still wanted and what is not.
+
+    A manifest whose kind the cluster does not know has no resource. What was recorded in its group under its name may
+    be its object, so that stays; everything else can be judged as usual.
+    """
+    known: set[Place] = set()
+    vague: set[tuple[str, str]] = set()
+    for meta in wanted:
+        if meta.resource:
+            known.add(place_of(meta))
+        else:
+            vague.add((meta.group, meta.name))
+    kept: list[AppliedResource] = []
+    dropped: list[AppliedResource] = []
+    for resource in recorded:
+        stays = place_of(resource) in known or (resource.group, resource.name) in vague
+        (kept if stays else dropped).append(resource)
+    return kept, dropped
+
+
+def removal(resource: AppliedResource, live: JSONObject | None, owner: JSONObject) -> Removal:
+    """Decide what becomes of an object that a work no longer wants."""
+    if live is None or not owned(live, owner):
+        return _FORGET
+    uid = live["metadata"].get("uid", "")
+    if resource.uid and resource.uid != uid:
+        return _FORGET
+    others = without_owner(references(live), owner)
+    if any(_is_record(reference) for reference in others):
+        return Removal(Fate.DISOWN, tuple(others))
+    if live["metadata"].get("deletionTimestamp"):
+        return _WAIT
+    return _DELETE
+
+
+def recorded(resources: Sequence[AppliedResource]) -> list[AppliedResource]:
+    """Return resources as a record lists them: each once, in an order that does not depend on how they came."""
+    by_place = {place_of(resource): resource for resource in resources}
+    return sorted(
+        by_place.values(), key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name)
+    )
+
+
+def _is_record(reference: JSONObject) -> bool:
+    group = str(reference.get("apiVersion", "")).partition("/")[0]
+    return reference.get("kind") == APPLIED_MANIFEST_WORK.kind and group == APPLIED_MANIFEST_WORK.group
+
+
+_FORGET, _WAIT, _DELETE = Removal(Fate.FORGET), Removal(Fate.WAIT), Removal(Fate.DELETE)

@@ -1,0 +1,117 @@
+"""Whether an object of a work does its job, by its own status and generation.
+
+A rollout may go on only when the objects work, not when they exist, and most templates come without a rule that says
+what working means. So the usual kinds are known here, and any other kind is taken at its word: its `Ready` and
+`Available` conditions. A kind that says nothing about itself works by existing.
+"""
+
+from collections.abc import Callable
+
+from echelon.api.base import JSONObject
+from echelon.engine.work.health_jobs import job, pod
+from echelon.engine.work.health_sets import clique, clique_set, clone_set, scaling_group
+from echelon.engine.work.health_state import (
+    HEALTHY,
+    Degraded,
+    Health,
+    Healthy,
+    Progressing,
+    condition,
+    items,
+    number,
+    part,
+    text,
+)
+from echelon.engine.work.health_workloads import daemon_set, deployment, replica_set, stateful_set
+
+__all__ = ["HEALTHY", "Degraded", "Health", "Healthy", "Progressing", "health"]
+
+# Conditions by which a kind that is not known here says whether it works, and those by which it says that it does not.
+_GOOD = ("Ready", "Available")
+_STUCK = ("Stalled", "Degraded")
+
+
+def health(obj: JSONObject) -> Health:
+    """Judge an object by what it says about itself; never raises, whatever it is."""
+    if text(part(obj, "metadata"), "deletionTimestamp"):
+        return Progressing("Terminating", "is being deleted")
+    group, _, _ = text(obj, "apiVersion").rpartition("/")
+    judge = _JUDGES.get((group, text(obj, "kind")), _by_conditions)
+    return judge(obj)
+
+
+def _claim(obj: JSONObject) -> Health:
+    phase = text(part(obj, "status"), "phase")
+    if phase == "Bound":
+        return HEALTHY
+    if phase == "Lost":
+        return Degraded("ClaimLost", "its volume is lost")
+    return Progressing("ClaimPending", "no volume is bound yet")
+
+
+def _service(obj: JSONObject) -> Health:
+    balanced = text(part(obj, "spec"), "type") == "LoadBalancer"
+    if balanced and not items(part(obj, "status", "loadBalancer"), "ingress"):
+        return Progressing("NoLoadBalancer", "the load balancer has no address yet")
+    return HEALTHY
+
+
+def _definition(obj: JSONObject) -> Health:
+    status = part(obj, "status")
+    names = condition(status, "NamesAccepted")
+    if names.get("status") == "False":
+        return Degraded("NamesNotAccepted", text(names, "message") or "its names are taken")
+    if names.get("status") == "True" and condition(status, "Established").get("status") == "True":
+        return HEALTHY
+    return Progressing("NotEstablished", "the API server does not serve it yet")
+
+
+def _namespace(obj: JSONObject) -> Health:
+    if text(part(obj, "status"), "phase") == "Terminating":
+        return Progressing("Terminating", "is being deleted")
+    return HEALTHY
+
+
+def _by_conditions(obj: JSONObject) -> Health:
+    status = part(obj, "status")
+    generation = number(part(obj, "metadata"), "generation")
+    if number(status, "observedGeneration", generation) < generation:
+        return Progressing("NotObserved", "the controller has not seen the present spec yet")
+    for kind in _STUCK:
+        said = condition(status, kind)
+        if said.get("status") == "True":
+            return Degraded(kind, _told(said, f"is {kind.lower()}"))
+    if condition(status, "Reconciling").get("status") == "True":
+        return Progressing("Reconciling", _told(condition(status, "Reconciling"), "is being reconciled"))
+    for kind in _GOOD:
+        said = condition(status, kind)
+        if said and number(said, "observedGeneration", generation) < generation:
+            return Progressing("NotObserved", "the controller has not seen the present spec yet")
+        if said and said.get("status") != "True":
+            return Progressing(f"Not{kind}", _told(said, f"is not {kind.lower()}"))
+    return HEALTHY
+
+
+def _told(said: JSONObject, otherwise: str) -> str:
+    return text(said, "message") or text(said, "reason") or otherwise
+
+
+_JUDGES: dict[tuple[str, str], Callable[[JSONObject], Health]] = {
+    ("apps", "Deployment"): deployment,
+    ("apps", "StatefulSet"): stateful_set,
+    ("apps", "DaemonSet"): daemon_set,
+    ("apps", "ReplicaSet"): replica_set,
+    ("", "ReplicationController"): replica_set,
+    ("apps.kruise.io", "CloneSet"): clone_set,
+    ("apps.kruise.io", "StatefulSet"): stateful_set,
+    ("apps.kruise.io", "DaemonSet"): daemon_set,
+    ("grove.io", "PodCliqueSet"): clique_set,
+    ("grove.io", "PodCliqueScalingGroup"): scaling_group,
+    ("grove.io", "PodClique"): clique,
+    ("batch", "Job"): job,
+    ("", "Pod"): pod,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "Service"): _service,
+    ("", "Namespace"): _namespace,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+}

@@ -1,0 +1,86 @@
+"""Whether an object works, as words, and how to read a status that may hold anything.
+
+Statuses come from clusters and from controllers that nobody here controls. A missing number counts as zero and a field
+of the wrong type as missing: what is not known to be done is not done.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from echelon.api.base import JSON, JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """The object does what its spec asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progressing:
+    """The object is on its way; time may help."""
+
+    reason: str  # one CamelCase word
+    message: str  # for people, without the object's name: "2 of 5 available"
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """The object does not work, and waiting alone will hardly help."""
+
+    reason: str
+    message: str
+
+
+Health: TypeAlias = Healthy | Progressing | Degraded
+
+HEALTHY = Healthy()
+
+
+def part(obj: JSON, *path: str) -> JSONObject:
+    """Return an object inside an object; an empty one if it is not there."""
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj if isinstance(obj, dict) else {}
+
+
+def items(obj: JSON, name: str) -> list[JSONObject]:
+    """Return the objects of a list; what is no object is left out."""
+    found = obj.get(name) if isinstance(obj, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def text(obj: JSONObject, name: str) -> str:
+    """Return a text; an empty one if there is none."""
+    found = obj.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def number(obj: JSONObject, name: str, default: int = 0) -> int:
+    """Return a whole number, or the default if there is none."""
+    found = obj.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def condition(status: JSONObject, kind: str) -> JSONObject:
+    """Return the condition of a type; an empty one if there is none."""
+    return next((each for each in items(status, "conditions") if each.get("type") == kind), {})
+
+
+def unobserved(obj: JSONObject) -> Progressing | None:
+    """Tell if the controller has not looked at the present spec; only for kinds that report what they looked at."""
+    if number(part(obj, "status"), "observedGeneration") < number(part(obj, "metadata"), "generation"):
+        return Progressing("NotObserved", "the controller has not seen the present spec yet")
+    return None
+
+
+def kept_old(partition: JSON, replicas: int) -> int:
+    """Return how many pods a partition keeps old: a number, or a percentage rounded up."""
+    if isinstance(partition, int) and not isinstance(partition, bool):
+        return min(max(partition, 0), replicas)
+    digits = partition.removesuffix("%") if isinstance(partition, str) and partition.endswith("%") else ""
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 3):
+        return 0
+    percent = min(int(digits), 100)
+    kept = -(-percent * replicas // 100)
+    # A percentage that is not all keeps at least one pod free, or a canary of a small set would never start.
+    return kept - 1 if kept == replicas > 1 and percent < 100 else kept

@@ -1,0 +1,158 @@
+"""Server-side apply that leaves some fields to others on the cluster.
+
+What is left alone as soon as the object exists (OnSpokePresent) is taken out of what is applied. What is left alone
+once somebody there changed it (OnSpokeChange) is applied only when the hub changes it, and the memory for that is on
+the object itself: a digest of what was last applied. The digest is ours; another agent's differs, and taking over from
+one costs one apply.
+"""
+
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import msgspec
+
+from echelon.api import jsonpath
+from echelon.api.base import JSONObject
+from echelon.api.manifest_config import IgnoreField, ServerSideApplyConfig
+from echelon.engine.plan import Apply, Write
+from echelon.engine.work import jq
+from echelon.engine.work.updating import Wanted, ownership, with_metadata
+
+DIGEST = "open-cluster-management.io/config-spec-hash"
+
+_Place: TypeAlias = tuple[str | int, ...]
+
+
+class IgnoreFieldError(ValueError):
+    """A path in `ignoreFields` that cannot be followed."""
+
+
+def server_side_apply(wanted: Wanted, config: ServerSideApplyConfig, live: JSONObject | None) -> tuple[Write, ...]:
+    """Return what brings a manifest to the cluster; only its owners if it has not changed on the hub.
+
+    Raises `IgnoreFieldError`.
+    """
+    body = _without_nulls(with_metadata(wanted, {}))
+    if not config.ignore_fields:
+        return (Apply(wanted.kind, wanted.name, body, wanted.namespace, config.force),)
+    reduced = _reduced(body, config.ignore_fields)
+    digest = sha256(msgspec.json.encode(reduced, order="sorted")).hexdigest()[:32]
+    if live is None:
+        return (Apply(wanted.kind, wanted.name, _stamped(body, digest), wanted.namespace, config.force),)
+    annotations = live["metadata"].get("annotations") or {}
+    if annotations.get(DIGEST) == digest:
+        return ownership(wanted, live)
+    return (Apply(wanted.kind, wanted.name, _stamped(reduced, digest), wanted.namespace, config.force),)
+
+
+def _reduced(body: JSONObject, ignored: list[IgnoreField]) -> JSONObject:
+    """Return the body without what is left alone on every object that exists."""
+    for entry in ignored:
+        # Also those that are only compared: a mistake in them must not wait for the day on which they matter.
+        places = [place for place in _places(body, entry) if entry.condition == "OnSpokePresent"]
+        # From the end, so that the places of list items that stay remain what they are.
+        for place in sorted(set(places), key=_backwards, reverse=True):
+            body = _without(body, place)
+    return body
+
+
+def _places(body: JSONObject, entry: IgnoreField) -> list[_Place]:
+    found: list[_Place] = []
+    try:
+        for path in entry.json_paths:
+            found += _members(jsonpath.compile(_bare(path)), body)
+        for pointer in entry.json_pointers:
+            found += _pointed(pointer, body)
+        for expression in entry.jq_path_expressions:
+            found += jq.places(jq.parse(expression), body)
+    except (jsonpath.JSONPathError, jq.JqError) as error:
+        raise IgnoreFieldError(str(error)) from error
+    if any(not place for place in found):
+        raise IgnoreFieldError("a path means the whole object")
+    return found
+
+
+def _bare(path: str) -> str:
+    """Return a path without the braces in which Kubernetes lets people write it."""
+    return path[1:-1] if path.startswith("{") and path.endswith("}") else path
+
+
+def _members(path: jsonpath.JSONPath, body: JSONObject) -> list[_Place]:
+    """Return the fields that a path means. Items of lists are not among them: upstream cannot take them out either."""
+    last = path.steps[-1]
+    if not isinstance(last, jsonpath.Key):
+        return []
+    parents: list[tuple[_Place, Any]] = [((), body)]
+    for step in path.steps[:-1]:
+        parents = [after for place, value in parents for after in _down(step, place, value)]
+    return [(*place, last.name) for place, value in parents if isinstance(value, dict) and last.name in value]
+
+
+def _down(step: jsonpath.Step, place: _Place, value: Any) -> list[tuple[_Place, Any]]:
+    if isinstance(step, jsonpath.Key):
+        return [((*place, step.name), value[step.name])] if isinstance(value, dict) and step.name in value else []
+    if isinstance(step, jsonpath.Index):
+        inside = isinstance(value, list) and -len(value) <= step.position < len(value)
+        return [((*place, step.position % len(value)), value[step.position])] if inside else []
+    if isinstance(value, list):
+        chosen = isinstance(step, jsonpath.Every)
+        return [((*place, i), item) for i, item in enumerate(value) if chosen or _passes(step, item)]
+    if isinstance(step, jsonpath.Every) and step.values and isinstance(value, dict):
+        return [((*place, name), inner) for name, inner in value.items()]
+    return []
+
+
+def _passes(step: jsonpath.Step, item: Any) -> bool:
+    return isinstance(step, jsonpath.Filter) and step.passes(item)
+
+
+def _pointed(pointer: str, body: JSONObject) -> list[_Place]:
+    """Return the place that a JSON pointer (RFC 6901) means, if there is one."""
+    if not pointer.startswith("/"):
+        raise IgnoreFieldError(f'invalid JSON pointer "{pointer}": it begins with /')
+    place: list[str | int] = []
+    value: Any = body
+    for word in pointer[1:].split("/"):
+        name = word.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and name in value:
+            place.append(name)
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            place.append(int(name))
+            value = value[int(name)]
+        else:
+            return []
+    return [tuple(place)]
+
+
+def _without(value: Any, place: _Place) -> Any:
+    key, rest = place[0], place[1:]
+    if isinstance(value, dict):
+        if key not in value:
+            return value
+        if not rest:
+            return {name: inner for name, inner in value.items() if name != key}
+        return {**value, key: _without(value[key], rest)}
+    if isinstance(value, list) and isinstance(key, int) and key < len(value):
+        return [*value[:key], *([_without(value[key], rest)] if rest else []), *value[key + 1 :]]
+    return value
+
+
+def _backwards(place: _Place) -> tuple[tuple[int, int, str], ...]:
+    return tuple((1, step, "") if isinstance(step, int) else (0, 0, step) for step in place)
+
+
+def _stamped(body: JSONObject, digest: str) -> JSONObject:
+    metadata = body["metadata"]
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), DIGEST: digest}}}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Leave out the creation times that serialisers write as null: applied, they would be a wish."""
+    if isinstance(value, dict):
+        return {
+            name: _without_nulls(inner)
+            for name, inner in value.items()
+            if not (name == "creationTimestamp" and inner is None)
+        }
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

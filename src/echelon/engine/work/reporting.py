@@ -1,0 +1,226 @@
+"""The status of a work, from what became of each of its manifests.
+
+An agent reports again and again; only what is new may change the status, or every look would be a write to the hub and
+every clock would start anew. And nothing may be said about this generation from objects of the last one: what rules
+and health say counts only after this generation's manifest was applied, or a rollout would be done before it began.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.api.meta import Condition
+from echelon.api.work import (
+    ManifestCondition,
+    ManifestResourceMeta,
+    ManifestResourceStatus,
+    ManifestWork,
+    ManifestWorkStatus,
+    StatusFeedback,
+)
+from echelon.engine.work.aggregation import Judged, work_conditions
+from echelon.engine.work.conditions import Clock, clock, find, restated
+from echelon.engine.work.configs import Options, options_for
+from echelon.engine.work.feedback import Feedback, read_feedback
+from echelon.engine.work.health import HEALTHY, Health, Progressing, health
+from echelon.engine.work.rules import RULE_REASONS, Finding, evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The manifest was applied, or needed no change."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplied:
+    """The manifest could not be applied."""
+
+    error: str
+    ignored_fields: bool = False  # the fault lies in ignoreFields
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The object as it is on the cluster, read after it was applied."""
+
+    object: JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no such object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The object could not be read."""
+
+    error: str
+
+
+Apply: TypeAlias = Applied | NotApplied
+Sight: TypeAlias = Found | Absent | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a manifest. `meta` has as much of its identity as is known; its ordinal is the place in the spec.
+
+    `applied` is None in a pass that only looks: what was said about the last attempt is kept.
+    """
+
+    meta: ManifestResourceMeta
+    applied: Apply | None
+    seen: Sight
+
+
+def report(
+    work: ManifestWork, outcomes: Sequence[Outcome], now: datetime, *, raw_limit: int | None = None
+) -> ManifestWorkStatus:
+    """Return the status of a work; equal to the old one if nothing has changed.
+
+    There is one outcome a manifest, in the spec's order. Feedback that is no plain value is reported as JSON if it has
+    at most `raw_limit` bytes; without a limit it is an error.
+    """
+    time = clock(work.metadata.generation, now)
+    completed = _is_true(work.status.conditions, "Complete")
+    matching = _Before(work.status.resource_status.manifests)
+    judged = [
+        _judge(
+            outcome,
+            matching.of(outcome.meta),
+            options_for(work.spec.manifest_configs, outcome.meta),
+            time,
+            raw_limit,
+            completed=completed,
+        )
+        for outcome in outcomes
+    ]
+    return ManifestWorkStatus(
+        conditions=work_conditions(work.status.conditions, judged, time),
+        resource_status=ManifestResourceStatus(manifests=[each.manifest for each in judged]),
+    )
+
+
+class _Before:
+    """What was reported of manifests before: by their whole identity, or by all but their place if that is unique."""
+
+    def __init__(self, manifests: Sequence[ManifestCondition]) -> None:
+        self._exact: Mapping[ManifestResourceMeta, ManifestCondition] = {each.resource_meta: each for each in manifests}
+        self._placeless: dict[ManifestResourceMeta, ManifestCondition | None] = {}
+        for each in manifests:
+            key = _placeless(each.resource_meta)
+            self._placeless[key] = None if key in self._placeless else each
+
+    def of(self, meta: ManifestResourceMeta) -> ManifestCondition:
+        key = _placeless(meta)
+        known = self._exact.get(meta) or (self._placeless.get(key) if key != _NOTHING else None)
+        return known or ManifestCondition(resource_meta=meta)
+
+
+def _placeless(meta: ManifestResourceMeta) -> ManifestResourceMeta:
+    return msgspec.structs.replace(meta, ordinal=0)
+
+
+_NOTHING = ManifestResourceMeta(ordinal=0)
+
+
+def _judge(
+    outcome: Outcome,
+    before: ManifestCondition,
+    options: Options,
+    time: Clock,
+    raw_limit: int | None,
+    *,
+    completed: bool,
+) -> Judged:
+    conditions, feedback = before.conditions, before.status_feedback
+    if outcome.applied is not None:
+        conditions = restated(conditions, _applied(outcome.applied, time))
+    # A work or an object that is complete is never applied again; what it was is what it stays.
+    settled = completed or _is_true(conditions, "Complete") or time.current(find(conditions, "Applied"), "True")
+    found = outcome.seen if isinstance(outcome.seen, Found) and _complete(outcome.meta) else None
+    findings: Sequence[Finding] = evaluate(options.conditions, found.object) if found and settled else ()
+    if all(each.condition != "Available" for each in findings):
+        conditions = restated(conditions, _available(outcome, time), lasting=True)
+    if found:
+        read = read_feedback(options.feedback, found.object, raw_limit)
+        changed = list(read.values) != feedback.values
+        feedback = StatusFeedback(values=list(read.values))
+        said = _synced(read, time, asked=bool(options.feedback))
+        conditions = restated(conditions, said, lasting=True, changed=changed)
+    if found and settled:
+        conditions = _with_findings(conditions, findings, time)
+    manifest = ManifestCondition(resource_meta=outcome.meta, status_feedback=feedback, conditions=list(conditions))
+    judged = _health(outcome, conditions, time, settled=settled)
+    return Judged(manifest, judged, ruled=settled and not isinstance(outcome.seen, Absent))
+
+
+def _applied(applied: Apply, time: Clock) -> Condition:
+    match applied:
+        case Applied():
+            return time.condition("Applied", "True", "AppliedManifestComplete", "Apply manifest complete")
+        case NotApplied(error, ignored_fields=True):
+            told = f"Failed to process ignoreFields: {error}"
+            return time.condition("Applied", "False", "AppliedManifestSSAIgnoreFieldError", told)
+        case NotApplied(error):
+            return time.condition("Applied", "False", "AppliedManifestFailed", f"Failed to apply manifest: {error}")
+
+
+def _available(outcome: Outcome, time: Clock) -> Condition:
+    if not _complete(outcome.meta):
+        return time.condition("Available", "Unknown", "IncompleteResourceMeta", "Resource meta is incomplete")
+    match outcome.seen:
+        case Found():
+            return time.condition("Available", "True", "ResourceAvailable", "Resource is available")
+        case Absent():
+            return time.condition("Available", "False", "ResourceNotAvailable", "Resource is not available")
+        case Unreadable(error):
+            told = f"Failed to fetch resource: {error}"
+            return time.condition("Available", "Unknown", "FetchingResourceFailed", told)
+
+
+def _synced(read: Feedback, time: Clock, *, asked: bool) -> Condition:
+    kind = "StatusFeedbackSynced"
+    if read.errors:
+        told = read.errors[0] if len(read.errors) == 1 else f"[{', '.join(read.errors)}]"
+        told = f"Sync status feedback failed with error {told}"
+        return time.condition(kind, "False", "StatusFeedbackSyncFailed", told)
+    return time.condition(kind, "True", "StatusFeedbackSynced" if asked else "NoStatusFeedbackSynced")
+
+
+def _with_findings(conditions: Sequence[Condition], findings: Sequence[Finding], time: Clock) -> list[Condition]:
+    """Add what rules say, and drop what rules said that are gone."""
+    made = {each.condition: each for each in findings if each.condition not in ("Applied", "StatusFeedbackSynced")}
+    kept = [each for each in conditions if each.type in made or not each.reason.startswith(RULE_REASONS)]
+    for kind, each in made.items():
+        kept = restated(kept, time.condition(kind, each.status, each.reason, each.message))
+    return kept
+
+
+def _health(outcome: Outcome, conditions: Sequence[Condition], time: Clock, *, settled: bool) -> Health | None:
+    if not settled or not _complete(outcome.meta):
+        applied = find(conditions, "Applied")
+        failed = applied.message if applied is not None and time.current(applied, "False") else ""
+        return Progressing("NotApplied", failed or "not applied yet")
+    match outcome.seen:
+        case Found(obj):
+            return health(obj)
+        case Absent():
+            # A job that removes itself when it is over was not lost.
+            return HEALTHY if _is_true(conditions, "Complete") else Progressing("NotFound", "does not exist")
+        case Unreadable():
+            return None
+
+
+def _complete(meta: ManifestResourceMeta) -> bool:
+    return bool(meta.version and meta.resource and meta.name)
+
+
+def _is_true(conditions: Sequence[Condition], kind: str) -> bool:
+    found = find(conditions, kind)
+    return found is not None and found.status == "True"

@@ -1,0 +1,107 @@
+"""Conditions that users make from the state of an object.
+
+A rule says False when it cannot be evaluated: a condition that steers a rollout must not become true by a mistake.
+Only what is no fault of the rule, a missing CEL runtime or a kind of rule that this agent does not know, is Unknown.
+Works are reported again and again, so a program is compiled once, and so is the mistake in one that does not compile.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from echelon.api.base import JSON, JSONObject
+from echelon.api.manifest_config import ConditionRule
+from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Function, Program, compile_expression
+from echelon.engine.work.health_state import condition, part, text
+
+EVALUATED, INVALID = "ConditionRuleEvaluated", "ConditionRuleInvalid"
+EXPRESSION_ERROR, INTERNAL_ERROR = "ConditionRuleExpressionError", "ConditionRuleInternalError"
+RULE_REASONS = "ConditionRule"  # by this prefix, conditions of rules are told from all others
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule says about an object."""
+
+    condition: str
+    status: str  # True, False or Unknown
+    reason: str
+    message: str
+
+
+def evaluate(rules: Iterable[ConditionRule], obj: JSONObject) -> tuple[Finding, ...]:
+    """Evaluate rules; those that have nothing to say about the object are left out."""
+    bound: dict[str, Any] = {}  # the object is converted for CEL once, and only if some rule needs it
+    found = (_well_known(rule, obj) if rule.type == "WellKnownConditions" else _cel(rule, obj, bound) for rule in rules)
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _well_known(rule: ConditionRule, obj: JSONObject) -> Finding | None:
+    status = part(obj, "status")
+    if rule.condition != "Complete":
+        return None
+    match (obj.get("apiVersion"), obj.get("kind")):
+        case ("batch/v1", "Job"):
+            over = any(condition(status, kind).get("status") == "True" for kind in ("Complete", "Failed"))
+        case ("v1", "Pod"):
+            over = text(status, "phase") in ("Succeeded", "Failed")
+        case _:
+            return None
+    return Finding(rule.condition, str(over), EVALUATED, _message(rule, obj, over))
+
+
+def _cel(rule: ConditionRule, obj: JSONObject, bound: dict[str, Any]) -> Finding:
+    if rule.type != "CEL":
+        return Finding(rule.condition, "Unknown", INVALID, f"unrecognized condition rule type {rule.type}")
+    if not CEL_AVAILABLE:
+        return Finding(rule.condition, "Unknown", INTERNAL_ERROR, "CEL is not available on this agent")
+    try:
+        result = all(_holds(expression, obj, bound) for expression in rule.cel_expressions)
+    except (CompileError, EvaluationError) as error:
+        return Finding(rule.condition, "False", EXPRESSION_ERROR, str(error))
+    return Finding(rule.condition, str(result), EVALUATED, _message(rule, obj, result))
+
+
+def _holds(expression: str, obj: JSONObject, bound: dict[str, Any]) -> bool:
+    program = _program(expression, ("object",))
+    if "object" not in bound:
+        bound["object"] = program.bind({"object": obj})
+    value = program.run(bound["object"])
+    if not isinstance(value, bool):
+        raise EvaluationError(f"expected bool result, got {program.returns}: {expression}")
+    return value
+
+
+def _message(rule: ConditionRule, obj: JSONObject, result: bool) -> str:
+    if rule.message_expression and CEL_AVAILABLE:
+        try:
+            told = _program(rule.message_expression, ("object", "result")).evaluate(object=obj, result=result)
+        except (CompileError, EvaluationError):
+            told = ""  # the status is known; a message that cannot be made must not hide it
+        if isinstance(told, str) and told:
+            return told
+    return rule.message or f"Manifest is {'' if result else 'not '}{rule.condition}"
+
+
+def _program(expression: str, variables: tuple[str, ...]) -> Program:
+    compiled = _compiled(expression, variables)
+    if isinstance(compiled, str):
+        raise CompileError(compiled)
+    return compiled
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: str, variables: tuple[str, ...]) -> Program | str:
+    try:
+        return compile_expression(expression, variables, _FUNCTIONS)
+    except CompileError as error:
+        return str(error)
+
+
+def _has_conditions(value: JSON) -> bool:
+    conditions = value.get("conditions") if isinstance(value, dict) else None
+    return isinstance(conditions, list) and bool(conditions)
+
+
+_FUNCTIONS = (Function("hasConditions", ("dyn",), "bool", _has_conditions, member=False),)

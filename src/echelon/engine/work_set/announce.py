@@ -1,0 +1,64 @@
+"""Events of a work set: the turns of a rollout that somebody may want to read about afterwards.
+
+There is no memory but the status, so an event is told when the status is about to say something that it did not say
+before. After a crash in between it may be told twice.
+"""
+
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.engine.plan import Emit, Reference
+from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.reasons import names, title
+from echelon.engine.work_set.conditions import BLOCKED, ROLLED_OUT, TIMED_OUT, blocked, timed_out
+from echelon.engine.work_set.rollout import RefRollout, Rollout
+from echelon.engine.work_set.view import WorkSetView
+
+_ACTION = "RollOut"
+
+
+def announcements(view: WorkSetView, rollout: Rollout) -> list[Emit]:
+    """Return what there is to tell."""
+    meta = view.work_set.metadata
+    regarding = Reference(MANIFEST_WORK_REPLICA_SET, meta.name, meta.namespace, meta.uid)
+
+    def told(reason: str, note: str, kind: str = "Normal") -> Emit:
+        return Emit(regarding, reason, _ACTION, note, kind)
+
+    before = {each.type: each for each in view.work_set.status.conditions}
+    events = [told("GroupsStarted", note) for ref in rollout.refs if ref.starting and (note := _groups(ref, rollout))]
+    said, was = blocked(rollout), before.get(BLOCKED)
+    if said.holds and (was is None or (was.status, was.reason) != ("True", said.reason)):
+        reason = "RolloutAborted" if said.reason == "Aborted" else f"Rollout{said.reason}"
+        events.append(told(reason, said.message, "Normal" if said.reason == "AwaitingApproval" else "Warning"))
+    if not said.holds and was is not None and was.status == "True":
+        events.append(told("RolloutContinues", f"no longer held up: {was.reason}"))
+    if late := _newly_late(view, rollout):
+        events.append(told("ClustersTimedOut", f"{names(late)} missed the deadline", "Warning"))
+    done = before.get(ROLLED_OUT)
+    if rollout.complete and done is not None and done.status != "True":
+        count = sum(len(ref.standings) for ref in rollout.refs)
+        events.append(told("RolloutComplete", f"{count} clusters have revision {rollout.content.digest}"))
+    return events
+
+
+def _groups(ref: RefRollout, rollout: Rollout) -> str:
+    """Name the groups in which the first clusters start."""
+    begun = {each.group for each in ref.standings if not each.starts and each.phase is not Phase.TO_APPLY}
+    starting = [each for each in ref.starting if each.group not in begun]
+    if not starting:
+        return ""
+    groups = names([title(group) for group in dict.fromkeys(each.group for each in starting)])
+    clusters = names([each.cluster for each in starting])
+    return f"{ref.share.ref.name}: {groups} begins with revision {rollout.content.digest}: {clusters}"
+
+
+def _newly_late(view: WorkSetView, rollout: Rollout) -> list[str]:
+    """Return the clusters that missed their deadline, and of which the status does not say so yet."""
+    late = timed_out(rollout)
+    if not late:
+        return late
+    status = view.work_set.status
+    if status.rollout is None:  # a hub whose schema drops it; then the condition has to do
+        known = any(each.type == TIMED_OUT and each.status == "True" for each in status.conditions)
+        return [] if known else late
+    listed = {each.cluster for each in status.rollout.clusters if each.status == Phase.TIMED_OUT.value}
+    return [cluster for cluster in late if cluster not in listed]

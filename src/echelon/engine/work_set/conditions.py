@@ -1,0 +1,149 @@
+"""The conditions of a work set: three of upstream's, and two that say what upstream does not."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from echelon.api.meta import Condition
+from echelon.api.work_set import ManifestWorkReplicaSetSummary
+from echelon.engine.rollout.control import ABORTED, PAUSED
+from echelon.engine.rollout.model import Phase, Wait
+from echelon.engine.rollout.reasons import names
+from echelon.engine.rollout.strategy import Kind
+from echelon.engine.work_set.rollout import RefRollout, Rollout
+from echelon.engine.work_set.sharing import Share
+from echelon.engine.work_set.view import WorkSetView
+
+VERIFIED, ROLLED_OUT, APPLIED = "PlacementVerified", "PlacementRolledOut", "ManifestworkApplied"
+BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
+EMPTY = "PlacementDecisionEmpty"
+AS_EXPECTED, NOT_AS_EXPECTED = "AsExpected", "NotAsExpected"
+BREACH, APPROVAL = "MaxFailuresExceeded", "AwaitingApproval"
+
+
+class Said(NamedTuple):
+    """What a condition is to say."""
+
+    type: str
+    holds: bool
+    reason: str
+    message: str = ""
+
+
+def conditions_of(view: WorkSetView, rollout: Rollout, total: ManifestWorkReplicaSetSummary) -> list[Said]:
+    """Return all conditions of a set."""
+    verified = _verified(view, rollout)
+    return [verified, _rolled_out(rollout), _applied(verified, total), blocked(rollout), _timed_out(rollout)]
+
+
+def merged(before: Sequence[Condition], said: Sequence[Said], generation: int, now: datetime) -> list[Condition]:
+    """Return conditions with some said anew. Their times move only when their status does."""
+    known = {condition.type: condition for condition in before}
+    for each in said:
+        status = "True" if each.holds else "False"
+        was = known.get(each.type)
+        same = was is not None and was.status == status
+        known[each.type] = Condition(
+            type=each.type,
+            status=status,
+            observed_generation=generation,
+            last_transition_time=was.last_transition_time
+            if was is not None and same
+            else now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            reason=each.reason,
+            message=each.message,
+        )
+    return list(known.values())
+
+
+def turned_over(before: Sequence[Condition], after: Sequence[Condition]) -> bool:
+    """Whether a condition says something else than before, and not only in other words."""
+    return {_essence(each) for each in before} != {_essence(each) for each in after}
+
+
+def _essence(condition: Condition) -> tuple[str, str, str, int]:
+    return condition.type, condition.status, condition.reason, condition.observed_generation
+
+
+def _verified(view: WorkSetView, rollout: Rollout) -> Said:
+    for ref in rollout.refs:
+        if ref.share.trouble is not None:
+            return Said(VERIFIED, False, ref.share.trouble.reason, ref.share.trouble.message)
+    notes = [note for ref in rollout.refs for note in _notes(ref.share)]
+    if not any(ref.standings for ref in rollout.refs):
+        return Said(VERIFIED, False, EMPTY, "; ".join(notes))
+    if view.refused:
+        notes.append(f"the hub refuses the works of {names(sorted(view.refused))}")
+    return Said(VERIFIED, True, AS_EXPECTED, "; ".join(notes))
+
+
+def _notes(share: Share) -> list[str]:
+    """Return what somebody should know who wonders why not more, or something else, happens."""
+    notes = []
+    name, strategy = share.ref.name, share.ref.strategy
+    if not share.settled:
+        notes.append(f"the decisions of {name} do not agree with its status; nothing is removed until they do")
+    if strategy.type == Kind.ALL.value and (strategy.progressive or strategy.progressive_per_group):
+        notes.append(f"{name}: rolloutStrategy.type is All, so progressive and progressivePerGroup are not used")
+    return notes
+
+
+def _rolled_out(rollout: Rollout) -> Said:
+    if rollout.complete:
+        return Said(ROLLED_OUT, True, "Complete")
+    standings = [standing for ref in rollout.refs for standing in ref.standings]
+    done = sum(each.phase is Phase.SUCCEEDED and not each.in_flight for each in standings)
+    message = f"{done} of {len(standings)} clusters are done"
+    if rollout.control.aborted:
+        message = f"aborted; {message} with the revision before" if rollout.back_to else "aborted"
+    return Said(ROLLED_OUT, False, "Progressing", message)
+
+
+def _applied(verified: Said, total: ManifestWorkReplicaSetSummary) -> Said:
+    if total.total == 0:
+        reason = EMPTY if verified.reason == EMPTY else NOT_AS_EXPECTED
+        return Said(APPLIED, False, reason, verified.message)
+    if total.available == total.total and not total.progressing and not total.degraded:
+        return Said(APPLIED, True, AS_EXPECTED)
+    if total.progressing and not total.degraded:
+        return Said(APPLIED, False, "Processing", f"{total.progressing} of {total.total} works are progressing")
+    missing = total.total - total.available
+    message = f"{missing} of {total.total} works are not available, {total.degraded} are degraded"
+    return Said(APPLIED, False, NOT_AS_EXPECTED, message)
+
+
+def blocked(rollout: Rollout) -> Said:
+    """Say what keeps the rollout from going on until somebody does something."""
+    if rollout.control.aborted:
+        if rollout.back_to is not None:
+            message = f"{ABORTED} names the present revision: revision {rollout.back_to.revision} is put back"
+        else:
+            message = f"{ABORTED} names the present revision, and no revision before it was completed: nothing starts"
+        return Said(BLOCKED, True, "Aborted", message)
+    if rollout.malformed:
+        return Said(
+            BLOCKED, True, "Paused", f"nothing starts, because it is not clear what was meant: {rollout.malformed}"
+        )
+    if rollout.control.paused:
+        return Said(BLOCKED, True, "Paused", f"annotation {PAUSED} is true")
+    for wait, reason in ((Wait.BREACH, BREACH), (Wait.APPROVAL, APPROVAL)):
+        texts = [_text(ref) for ref in rollout.refs if ref.decision is not None and ref.decision.blocked is wait]
+        if texts:
+            return Said(BLOCKED, True, reason, "; ".join(texts))
+    return Said(BLOCKED, False, "NotBlocked")
+
+
+def _text(ref: RefRollout) -> str:
+    return f"{ref.share.ref.name}: {ref.decision.blocked_message}" if ref.decision is not None else ""
+
+
+def _timed_out(rollout: Rollout) -> Said:
+    late = timed_out(rollout)
+    if not late:
+        return Said(TIMED_OUT, False, "NoneTimedOut")
+    return Said(TIMED_OUT, True, "ProgressDeadlineExceeded", names(late))
+
+
+def timed_out(rollout: Rollout) -> list[str]:
+    """Return the clusters that missed their deadline."""
+    return [each.cluster for ref in rollout.refs for each in ref.standings if each.phase is Phase.TIMED_OUT]

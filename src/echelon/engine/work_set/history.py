@@ -1,0 +1,91 @@
+"""The stored templates of a work set: which to add, to renumber and to forget, and which one an abort goes back to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.engine.plan import Create, Delete, Patch, Write
+from echelon.engine.rollout.revision import LIMIT, History, Revision
+from echelon.engine.work_set.content import Content
+from echelon.engine.work_set.names import COMPLETED_ANNOTATION, GENERATION_ANNOTATION, HASH_LABEL, SET_LABEL
+from echelon.engine.work_set.progress import moment
+from echelon.engine.work_set.view import RevisionView, WorkSet
+
+
+@dataclass(frozen=True)
+class Past:
+    """The revisions of a set, as seen from its present template."""
+
+    present: RevisionView | None
+    number: int  # that the present one is to have
+    generation: int  # of the set, as of the newest one
+    completed: RevisionView | None  # what to go back to
+    obsolete: tuple[RevisionView, ...]
+
+
+def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None) -> Past:
+    """Look back from a template."""
+    stored = {each.revision: each for each in revisions}
+    kept = tuple(
+        Revision(each.number, each.revision, moment(each.completed) if each.template is not None else None)
+        for each in stored.values()
+    )
+    known = History(digest, kept)
+    done = known.last_completed
+    obsolete = tuple(stored[each.hash] for each in known.obsolete(LIMIT if limit is None else limit))
+    newest = max((each.generation for each in revisions), default=0)
+    return Past(stored.get(digest), known.number, newest, stored[done.hash] if done is not None else None, obsolete)
+
+
+def store(work_set: WorkSet, content: Content, past: Past, label: str) -> Write | None:
+    """Return what makes the present template the newest revision, if it is not."""
+    meta = work_set.metadata
+    if past.present is None:
+        body = {
+            "apiVersion": CONTROLLER_REVISION.api_version,
+            "kind": CONTROLLER_REVISION.kind,
+            "metadata": {
+                "name": f"{meta.name}-{content.digest}",
+                "namespace": meta.namespace,
+                "labels": {HASH_LABEL: content.digest, SET_LABEL: label},
+                "annotations": {GENERATION_ANNOTATION: str(meta.generation)},
+                "ownerReferences": [
+                    {
+                        "apiVersion": MANIFEST_WORK_REPLICA_SET.api_version,
+                        "kind": MANIFEST_WORK_REPLICA_SET.kind,
+                        "name": meta.name,
+                        "uid": meta.uid,
+                        "controller": True,
+                    }
+                ],
+            },
+            "data": {"spec": {"manifestWorkTemplate": content.template}},
+            "revision": past.number,
+        }
+        return Create(CONTROLLER_REVISION, body, meta.namespace)
+    if past.present.number != past.number:
+        wanted = {"annotations": {GENERATION_ANNOTATION: str(meta.generation)}}
+        return _patch(past.present, meta.namespace, {"metadata": wanted, "revision": past.number})
+    return None
+
+
+def complete(revision: RevisionView, namespace: str, when: str) -> Write:
+    """Return what marks a revision as one that has reached every cluster."""
+    return _patch(revision, namespace, {"metadata": {"annotations": {COMPLETED_ANNOTATION: when}}})
+
+
+def forget(past: Past, namespace: str) -> tuple[Write, ...]:
+    """Return the deletions of what is no longer kept."""
+    return tuple(Delete(CONTROLLER_REVISION, each.name, namespace, uid=each.uid) for each in past.obsolete)
+
+
+def _patch(revision: RevisionView, namespace: str, body: dict[str, object]) -> Patch:
+    return Patch(
+        CONTROLLER_REVISION,
+        revision.name,
+        body,
+        namespace,
+        uid=revision.uid,
+        resource_version=revision.version,
+    )

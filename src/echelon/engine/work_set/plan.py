@@ -1,0 +1,221 @@
+"""What is to be done about a work set: works to write, to relabel and to delete, revisions to store, a status.
+
+Everything is derived from what is there, so a crash after any of the writes leads to the same world: names are given,
+not generated; what was written counts as under way, observed or not; and a revision is stored before the first cluster
+gets it, so that there is always a way back.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan, Together, Write
+from echelon.engine.rollout.model import Phase, Wait
+from echelon.engine.work_set import history
+from echelon.engine.work_set.announce import announcements
+from echelon.engine.work_set.conditions import ROLLED_OUT
+from echelon.engine.work_set.content import patch_to
+from echelon.engine.work_set.names import (
+    FINALIZER,
+    LABELS_ANNOTATION,
+    PLACEMENT_LABEL,
+    RETRIED_ANNOTATION,
+    REVISION_ANNOTATION,
+    SET_LABEL,
+    WRITTEN_ANNOTATION,
+    BadSetName,
+    foreign,
+    label_of,
+    work_name,
+)
+from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
+from echelon.engine.work_set.status import invalid, status_of, unlabelled
+from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView
+
+LOOK_AGAIN = timedelta(seconds=2)  # when what is known is too old to act on
+
+
+def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
+    """Plan a set. With `brief` the status is left alone unless one of its conditions turns over."""
+    work_set = view.work_set
+    meta = work_set.metadata
+    if meta.deletion_timestamp:
+        return _finalize(view)
+    if FINALIZER not in meta.finalizers:
+        return Plan((_patch_set(work_set, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
+    try:
+        label = label_of(meta.namespace, meta.name)
+    except BadSetName as error:
+        return Plan(status=unlabelled(work_set, str(error), now))
+    if view.content.problem:
+        return Plan(status=invalid(work_set, view.content.problem, now))
+    rollout = roll_out(view, now)
+    if rollout.past.generation > meta.generation:
+        # Somebody has rolled out a newer template than the one that we see. Ours would take the fleet back.
+        return Plan(look_again_after=LOOK_AGAIN)
+    writing = _Writing(view, rollout, label, now)
+    # Before works: whatever reaches a cluster must be there to go back to.
+    stored = history.store(work_set, view.content, rollout.past, label)
+    actions: list[Action] = [*([stored] if stored is not None else []), *announcements(view, rollout)]
+    if works := writing.works():
+        actions.append(Together(works))
+    actions += _afterwards(work_set, rollout, now)
+    rechecks = [each.decision.recheck_after for each in rollout.refs if each.decision is not None]
+    if rollout.sharing.doubtful:
+        rechecks.append(LOOK_AGAIN)
+    return Plan(
+        tuple(actions),
+        status_of(view, rollout, now, brief=brief),
+        min((each for each in rechecks if each is not None), default=None),
+    )
+
+
+def _afterwards(work_set: WorkSet, rollout: Rollout, now: datetime) -> list[Write]:
+    """Return what happens to the history when the works are written."""
+    writes: list[Write] = list(history.forget(rollout.past, work_set.metadata.namespace))
+    present = rollout.past.present
+    if present is not None and rollout.complete and any(each.standings for each in rollout.refs):
+        said = [each.type for each in work_set.status.conditions if each.status == "True"]
+        # Once more when it is completed once more: what was completed last is what an abort goes back to.
+        if not present.completed or ROLLED_OUT not in said:
+            writes.append(history.complete(present, work_set.metadata.namespace, exact(now)))
+    return writes
+
+
+def _finalize(view: WorkSetView) -> Plan:
+    """Take the works away. Whether the set waits for their end is its own choice."""
+    meta, spec = view.work_set.metadata, view.work_set.spec
+    if FINALIZER not in meta.finalizers:
+        return NOTHING
+    left = [work for works in view.works.values() for work in works]
+    deletions = tuple(_delete(work) for work in left if not work.terminating)
+    actions: list[Action] = [Together(deletions)] if deletions else []
+    if not left or spec.cascade_deletion_policy != "Foreground":
+        others = [each for each in meta.finalizers if each != FINALIZER]
+        actions.append(_patch_set(view.work_set, {"metadata": {"finalizers": others}}))
+    return Plan(tuple(actions))
+
+
+class _Writing:
+    """The writes of works of one plan."""
+
+    def __init__(self, view: WorkSetView, rollout: Rollout, label: str, now: datetime) -> None:
+        self._view = view
+        self._rollout = rollout
+        self._label = label
+        self._now = exact(now)
+        self._own = foreign(view.work_set.metadata.labels)
+        self._own_names = ",".join(sorted(self._own))
+        self._patches: dict[str, JSONObject] = {}  # by the digest of what they replace
+
+    def works(self) -> tuple[Write, ...]:
+        """Return all writes, each of a work of its own."""
+        writes: list[Write] = [
+            write for ref in self._rollout.refs if ref.share.groups.groups for write in self._of_ref(ref)
+        ]
+        writes += [_delete(work) for work in self._rollout.sharing.leaving]
+        return tuple(writes)
+
+    def _of_ref(self, ref: RefRollout) -> list[Write]:
+        placement, works = ref.share.ref.name, self._rollout.works
+        labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: placement}
+        writes: list[Write] = []
+        for standing in ref.standings:
+            work = works.get(standing.cluster)
+            if work is None:
+                if standing.starts:
+                    writes.append(self._create(standing.cluster, labels))
+            elif standing.starts:
+                writes.append(self._rewrite(work, labels))
+            elif not work.terminating and (change := self._touch(work, labels)):
+                writes.append(_patch(work, {"metadata": change}))
+        return writes
+
+    def _create(self, cluster: str, labels: dict[str, str]) -> Create:
+        meta = self._view.work_set.metadata
+        body = {
+            "apiVersion": MANIFEST_WORK.api_version,
+            "kind": MANIFEST_WORK.kind,
+            "metadata": {
+                "name": work_name(meta.namespace, meta.name, taken=cluster in self._view.taken),
+                "namespace": cluster,
+                "labels": labels,
+                "annotations": {name: value for name, value in self._annotations().items() if value is not None},
+            },
+            "spec": self._rollout.content.template,
+        }
+        return Create(MANIFEST_WORK, body, cluster)
+
+    def _rewrite(self, work: WorkView, labels: dict[str, str]) -> Patch:
+        content = self._rollout.content
+        spec = self._patches.get(work.digest)
+        if spec is None:
+            spec = self._patches[work.digest] = patch_to(work.spec, content.template)
+        metadata = {"labels": self._relabelled(work, labels) or labels, "annotations": self._annotations()}
+        return _patch(work, {"metadata": metadata, "spec": spec})
+
+    def _annotations(self) -> dict[str, str | None]:
+        return {
+            REVISION_ANNOTATION: self._rollout.content.digest,
+            WRITTEN_ANNOTATION: self._now,
+            LABELS_ANNOTATION: self._own_names or None,
+            RETRIED_ANNOTATION: None,
+        }
+
+    def _touch(self, work: WorkView, labels: dict[str, str]) -> JSONObject:
+        """Return what changes in the metadata of a work that keeps its content."""
+        change: JSONObject = {}
+        annotations: dict[str, str | None] = {}
+        if relabelled := self._relabelled(work, labels):
+            change["labels"] = relabelled
+            annotations[LABELS_ANNOTATION] = self._own_names or None
+        if work.digest == self._rollout.content.digest:
+            if work.written is None and work.progress.reason == Wait.REPORT.value:
+                # Somebody else wrote it and nobody has reported: the deadline has to begin some time.
+                annotations |= {WRITTEN_ANNOTATION: self._now, REVISION_ANNOTATION: work.digest}
+            if (retried := self._retry(work)) is not None:
+                annotations[RETRIED_ANNOTATION] = exact(retried)
+        if annotations:
+            change["annotations"] = annotations
+        return change
+
+    def _relabelled(self, work: WorkView, labels: dict[str, str]) -> dict[str, str | None]:
+        """Return the labels that a work gets and loses; empty if it has those that it should."""
+        if labels.items() <= work.labels.items() and work.set_labels == self._own_names:
+            return {}
+        gone = [name for name in work.set_labels.split(",") if name and name not in labels]
+        return {**dict.fromkeys(gone), **labels}
+
+    def _retry(self, work: WorkView) -> datetime | None:
+        """Return when somebody asked for another try of a work that is not done, if its agent was not told yet."""
+        retried, since = self._rollout.control.retried, work.progress.since
+        if retried is None or work.progress.phase is Phase.SUCCEEDED or (since is not None and since > retried):
+            return None
+        return retried if work.retried is None or work.retried < retried else None
+
+
+def exact(moment: datetime) -> str:
+    """Write a time to the microsecond: one that is cut to seconds lets a deadline begin too early."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _patch(work: WorkView, body: JSONObject) -> Patch:
+    return Patch(MANIFEST_WORK, work.name, body, work.cluster, uid=work.uid, resource_version=work.version)
+
+
+def _delete(work: WorkView) -> Delete:
+    return Delete(MANIFEST_WORK, work.name, work.cluster, uid=work.uid)
+
+
+def _patch_set(work_set: WorkSet, body: dict[str, Any]) -> Patch:
+    meta = work_set.metadata
+    return Patch(
+        MANIFEST_WORK_REPLICA_SET,
+        meta.name,
+        body,
+        meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

@@ -1,0 +1,152 @@
+"""Where a work set is with its rollout, before anything is written: every cluster of every placement, and why.
+
+This is what a plan acts on, what a status tells, and what a dry run shows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from echelon.engine.rollout.control import BadControl, read_control
+from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Phase, Standing
+from echelon.engine.rollout.strategy import Strategy
+from echelon.engine.rollout.walk import decide
+from echelon.engine.work_set.content import Content, read_content
+from echelon.engine.work_set.history import Past, recall
+from echelon.engine.work_set.sharing import Share, Sharing, share_out
+from echelon.engine.work_set.view import RevisionView, WorkSetView, WorkView
+
+REFUSED = "WriteRefused"
+
+
+@dataclass(frozen=True)
+class RefRollout:
+    """The rollout through one placement. There is no decision if the reference is in trouble."""
+
+    share: Share
+    decision: Decision | None
+    standings: tuple[Standing, ...]
+
+    @cached_property
+    def starting(self) -> tuple[Standing, ...]:
+        """The clusters that are to be written now."""
+        return tuple(each for each in self.standings if each.starts)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """The rollout of a set. `content` is what the clusters are to have: the template, or what an abort goes back to."""
+
+    content: Content
+    past: Past
+    control: Control
+    malformed: str  # what is wrong with the control annotations
+    sharing: Sharing
+    refs: tuple[RefRollout, ...]
+    back_to: RevisionView | None = None  # the revision that an abort puts back
+
+    @property
+    def works(self) -> Mapping[str, WorkView]:
+        """The one work of each cluster that has any."""
+        return self.sharing.works
+
+    def is_current(self, work: WorkView) -> bool:
+        """Whether a work has what it should have."""
+        return work.digest == self.content.digest and not work.terminating
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every cluster has the present template, works and has soaked, and that is certain."""
+        return not self.control.aborted and all(
+            each.decision is not None
+            and each.share.settled
+            and all(one.phase in _DONE and not one.in_flight for one in each.standings)
+            for each in self.refs
+        )
+
+
+_DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
+
+
+def roll_out(view: WorkSetView, now: datetime) -> Rollout:
+    """Find out where a set is with its rollout."""
+    spec, content = view.work_set.spec, view.content
+    past = recall(view.revisions, content.digest, spec.revision_history_limit)
+    control, malformed = _control(view.work_set.metadata.annotations, content.digest)
+    back_to = None
+    if control.aborted and past.completed is not None:
+        back_to = past.completed
+        content = read_content(back_to.template)
+    sharing = share_out(view)
+    rolling = _Rolling(view, content, now, _steering(control, back_to), sharing.works, at_once=back_to is not None)
+    refs = tuple(rolling.ref(share) for share in sharing.shares)
+    return Rollout(content, past, control, malformed, sharing, refs, back_to)
+
+
+def _control(annotations: Mapping[str, str], digest: str) -> tuple[Control, str]:
+    """Read what people have said. If a word of it cannot be understood, nothing starts until somebody repeats it."""
+    try:
+        return read_control(annotations, digest), ""
+    except BadControl as error:
+        return Control(paused=True), str(error)
+
+
+def _steering(control: Control, back_to: RevisionView | None) -> Control:
+    """Return what the walker is told. What an abort puts back waits for nobody."""
+    return control if back_to is None else Control(retried=control.retried)
+
+
+@dataclass(frozen=True)
+class _Rolling:
+    view: WorkSetView
+    content: Content
+    now: datetime
+    control: Control
+    works: Mapping[str, WorkView]
+    at_once: bool
+
+    def ref(self, share: Share) -> RefRollout:
+        strategy = share.strategy
+        if strategy is None:
+            return RefRollout(share, None, self._standing_still(share))
+        if self.at_once:
+            strategy = Strategy(deadline=strategy.deadline)
+        decision = decide(strategy, share.groups, self._statuses(share), self.now, self.control)
+        return RefRollout(share, decision, decision.standings)
+
+    def _statuses(self, share: Share) -> list[ClusterStatus]:
+        """Return the clusters that have the content, and those where nothing can be written at the moment.
+
+        One that is still busy with older content goes first when others start: it is disturbed already, and the same
+        places serve for both.
+        """
+        digest, works = self.content.digest, self.works
+        clusters = share.groups.clusters
+        found = [
+            work.status
+            if work.digest == digest or work.terminating
+            else ClusterStatus(cluster, Phase.TO_APPLY, work.status.since)
+            for cluster, work in works.items()
+            if (work.digest == digest or work.terminating or work.status.phase is not Phase.SUCCEEDED)
+            and cluster in clusters
+        ]
+        refused = self.view.refused
+        if not refused:
+            return found
+        return [status for status in found if status.phase is not Phase.TO_APPLY or status.cluster not in refused] + [
+            ClusterStatus(cluster, Phase.FAILED, refusal.since)
+            for cluster, refusal in refused.items()
+            if cluster in clusters and (cluster not in works or works[cluster].digest != digest)
+        ]
+
+    def _standing_still(self, share: Share) -> tuple[Standing, ...]:
+        """Tell of the clusters of a reference for which nothing can be decided."""
+        statuses = {status.cluster: status for status in self._statuses(share)}
+        return tuple(
+            Standing(cluster, key, statuses[cluster].phase, statuses[cluster].since)
+            if cluster in statuses
+            else Standing(cluster, key, Phase.TO_APPLY)
+            for key, clusters in sorted(share.groups.groups.items())
+            for cluster in sorted(clusters)
+        )

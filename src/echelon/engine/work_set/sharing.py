@@ -1,0 +1,151 @@
+"""Which placement a cluster belongs to, which work is the cluster's one, and which works have to go.
+
+Placements may overlap, works may have been made twice, and decisions may be in the middle of being rewritten. A cluster
+has one work nevertheless: the first placement of the spec that selects the cluster owns it. And nothing is deleted
+because of what somebody is still writing: a work goes only when decisions that agree with their placement's status do
+not have its cluster.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from echelon.engine.placement.decisions import DecisionGroups, GroupKey
+from echelon.engine.rollout.strategy import BadStrategy, Strategy, read_strategy
+from echelon.engine.work_set.view import RefView, WorkSetView, WorkView
+
+NOT_FOUND, NOT_AS_EXPECTED = "PlacementDecisionNotFound", "NotAsExpected"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why nothing can be done for a reference."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A reference with the clusters that are its own."""
+
+    ref: RefView
+    groups: DecisionGroups = field(default_factory=lambda: DecisionGroups({}))
+    strategy: Strategy | None = None
+    trouble: Trouble | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether its decisions are complete."""
+        return self.ref.placement is not None and self.ref.placement.settled
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """All references with their clusters, the work of each cluster, and the works that are to be deleted."""
+
+    shares: tuple[Share, ...]
+    works: Mapping[str, WorkView]
+    leaving: tuple[WorkView, ...]
+    doubtful: bool = False  # there may be more to delete, and what is known is not new enough to tell
+
+
+def share_out(view: WorkSetView) -> Sharing:
+    """Share the clusters out among the references."""
+    readable = [ref for ref in view.refs if ref.placement is not None and not ref.placement.trouble]
+    owners: dict[str, RefView] = {}
+    for ref in reversed(readable):
+        if ref.placement is not None:
+            owners.update(dict.fromkeys(ref.placement.groups.clusters, ref))
+    works, doubles = _one_each(view, owners)
+    _leave_to_the_unreadable(view, works, owners)
+    shares = tuple(_share(view, ref, owners, works) for ref in view.refs)
+    gone = _deselected(view, works, owners)
+    # Who wrote a work knew why. Decisions that are older than that say nothing against it.
+    certain = [work for work in gone if not view.behind(work)]
+    return Sharing(shares, works, (*doubles, *certain), doubtful=len(certain) < len(gone))
+
+
+def _one_each(view: WorkSetView, owners: Mapping[str, RefView]) -> tuple[dict[str, WorkView], list[WorkView]]:
+    """Choose one work for each cluster, and those beside it that are to be deleted."""
+    works, doubles = dict[str, WorkView](), list[WorkView]()
+    name = view.work_set.metadata.name
+    for cluster, found in view.works.items():
+        if len(found) == 1:
+            works[cluster] = found[0]
+            continue
+        owner = owners[cluster].name if cluster in owners else ""
+        best, *others = sorted(
+            found, key=lambda work: (work.terminating, work.placement != owner, work.name != name, work.name)
+        )
+        works[cluster] = best
+        doubles += [work for work in others if not work.terminating]
+    return works, doubles
+
+
+def _leave_to_the_unreadable(view: WorkSetView, works: Mapping[str, WorkView], owners: dict[str, RefView]) -> None:
+    """Take clusters away from later references, if an earlier one of which nothing is known has a work there."""
+    order = {ref.name: number for number, ref in reversed(list(enumerate(view.refs)))}
+    unknown = {ref.name for ref in view.refs if ref.placement is None or ref.placement.trouble}
+    if not unknown:
+        return
+    for cluster, work in works.items():
+        owner = owners.get(cluster)
+        if owner is not None and work.placement in unknown and order[work.placement] < order[owner.name]:
+            del owners[cluster]
+
+
+def _share(view: WorkSetView, ref: RefView, owners: Mapping[str, RefView], works: Mapping[str, WorkView]) -> Share:
+    if ref.placement is None:
+        message = f"there is no placement {ref.name} in namespace {view.work_set.metadata.namespace}"
+        return Share(ref, trouble=Trouble(NOT_FOUND, message))
+    if ref.placement.trouble:
+        return Share(ref, trouble=Trouble(NOT_AS_EXPECTED, f"placement {ref.name}: {ref.placement.trouble}"))
+    groups = ref.placement.groups
+    if not all(owners.get(cluster) is ref for cluster in groups.clusters):
+        owned = {key: frozenset(c for c in each if owners.get(c) is ref) for key, each in groups.groups.items()}
+        groups = DecisionGroups(owned)
+    if not ref.placement.settled:
+        groups = _with_lingering(view, ref, groups, owners, works.values())
+    try:
+        return Share(ref, groups, read_strategy(ref.strategy, ref.placement.group_size))
+    except BadStrategy as error:
+        number = view.refs.index(ref)
+        return Share(ref, groups, trouble=Trouble(NOT_AS_EXPECTED, f"spec.placementRefs[{number}].{error}"))
+
+
+def _with_lingering(
+    view: WorkSetView,
+    ref: RefView,
+    groups: DecisionGroups,
+    owners: Mapping[str, RefView],
+    works: Iterable[WorkView],
+) -> DecisionGroups:
+    """Keep clusters in the rollout whose decision is just being rewritten.
+
+    They may be in flight, and a place that is taken must not be given away because nobody lists it for a moment. In the
+    last group they hold nobody back who is before them.
+    """
+    staying = frozenset(
+        work.cluster
+        for work in works
+        if work.cluster not in owners and work.placement == ref.name and work.digest == view.content.digest
+    )
+    if not staying:
+        return groups
+    last = max(groups.groups, default=GroupKey())
+    return replace(groups, groups={**groups.groups, last: groups.groups.get(last, frozenset()) | staying})
+
+
+def _deselected(view: WorkSetView, works: Mapping[str, WorkView], owners: Mapping[str, RefView]) -> list[WorkView]:
+    """Return the works of clusters that nobody selects any more, if that is certain."""
+    placements = {ref.name: ref.placement for ref in view.refs}
+    for placement in placements.values():
+        if placement is not None and not placement.settled:
+            return []
+    return [
+        work
+        for cluster, work in works.items()
+        if cluster not in owners
+        and not work.terminating
+        and (work.placement not in placements or placements[work.placement] is not None)
+    ]

@@ -1,0 +1,204 @@
+"""What was observed of a work set, frozen: the set, its placements, its works, its revisions.
+
+A set may have ten thousand works of which one changes at a time. So a work is read once for each version of it, into a
+value that has everything that a plan asks for; the digest of its content, which is what costs, only when the content
+changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from echelon.api.base import APIStruct, JSONObject
+from echelon.api.base import field as described
+from echelon.api.daemonsets import ControllerRevision
+from echelon.api.meta import ObjectMeta
+from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.rollout import RolloutStrategy
+from echelon.api.work import ManifestWork, ManifestWorkSpec
+from echelon.api.work_set import ManifestWorkReplicaSetStatus, PlacementRef
+from echelon.engine.placement.decisions import DecisionGroups, UnreadableIndex
+from echelon.engine.placement.groups import NotAPercentage, group_size
+from echelon.engine.rollout.model import ClusterStatus
+from echelon.engine.work_set.content import Content, digest_of
+from echelon.engine.work_set.names import (
+    COMPLETED_ANNOTATION,
+    GENERATION_ANNOTATION,
+    HASH_LABEL,
+    LABELS_ANNOTATION,
+    PLACEMENT_LABEL,
+    RETRIED_ANNOTATION,
+    WRITTEN_ANNOTATION,
+)
+from echelon.engine.work_set.progress import Progress, moment, progress_of
+
+
+class WorkSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
+    """The spec of a set, with the template as it was given: typed objects lose the fields that they do not know."""
+
+    manifest_work_template: JSONObject | None = None
+    placement_refs: list[PlacementRef] = msgspec.field(default_factory=list)
+    cascade_deletion_policy: str = "Background"
+    revision_history_limit: int | None = None
+
+
+class WorkSet(APIStruct, frozen=True, gc=False, kw_only=True):
+    """A ManifestWorkReplicaSet, as it is read here."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkSetSpec
+    status: Annotated[ManifestWorkReplicaSetStatus, described("How far the works are.")] = (
+        ManifestWorkReplicaSetStatus()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkView:
+    """A work of the set."""
+
+    cluster: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    placement: str
+    labels: Mapping[str, str]
+    set_labels: str  # which of them it has from the set
+    written: datetime | None
+    retried: datetime | None
+    spec: ManifestWorkSpec
+    digest: str
+    progress: Progress
+    status: ClusterStatus
+    terminating: bool
+
+
+@dataclass(frozen=True)
+class PlacementView:
+    """A placement and its decisions."""
+
+    groups: DecisionGroups
+    selected: int = 0  # as its status says
+    settled: bool = False  # whether status and decisions agree
+    group_size: int = 0
+    trouble: str = ""  # why the decisions cannot be read
+
+
+@dataclass(frozen=True)
+class RefView:
+    """A reference to a placement, which may not exist."""
+
+    name: str
+    strategy: RolloutStrategy
+    placement: PlacementView | None
+
+
+@dataclass(frozen=True)
+class RevisionView:
+    """A stored template."""
+
+    name: str
+    uid: str
+    version: str
+    number: int
+    revision: str  # the hash of its content
+    completed: str
+    template: JSONObject | None
+    generation: int = 0  # of the set, when this became its template
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What the server said about a work that it did not take, and since when it has been saying so."""
+
+    message: str
+    since: datetime
+
+
+@dataclass(frozen=True)
+class WorkSetView:
+    """All that a plan for one set looks at."""
+
+    work_set: WorkSet
+    content: Content
+    refs: tuple[RefView, ...] = ()
+    works: Mapping[str, tuple[WorkView, ...]] = field(default_factory=dict)  # by cluster
+    revisions: tuple[RevisionView, ...] = ()
+    taken: frozenset[str] = frozenset()  # clusters where somebody else's work has the name of the set
+    refused: Mapping[str, Refusal] = field(default_factory=dict)  # clusters where the work could not be written
+    behind: Callable[[WorkView], bool] = lambda _: False  # whether what is known may be older than a work
+
+
+def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
+    """Read a work; `before` is what was read of it earlier."""
+    meta = work.metadata
+    known = before is not None and (before.uid, before.generation) == (meta.uid, meta.generation)
+    written = moment(meta.annotations.get(WRITTEN_ANNOTATION))
+    progress = progress_of(work, written)
+    return WorkView(
+        cluster=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        placement=meta.labels.get(PLACEMENT_LABEL, ""),
+        labels=meta.labels,
+        set_labels=meta.annotations.get(LABELS_ANNOTATION, ""),
+        written=written,
+        retried=moment(meta.annotations.get(RETRIED_ANNOTATION)),
+        spec=work.spec,
+        digest=before.digest if before is not None and known else digest_of(work.spec),
+        progress=progress,
+        status=ClusterStatus(meta.namespace, progress.phase, progress.since),
+        terminating=bool(meta.deletion_timestamp),
+    )
+
+
+def read_placement(placement: Placement, decisions: Iterable[PlacementDecision]) -> PlacementView:
+    """Read a placement with the decisions that are labelled as its own."""
+    decisions = tuple(decisions)
+    selected = placement.status.number_of_selected_clusters
+    try:
+        groups = DecisionGroups.from_decisions(decisions)
+    except UnreadableIndex as error:
+        return PlacementView(DecisionGroups({}), selected, trouble=str(error))
+    wanted = placement.spec.decision_strategy.group_strategy.clusters_per_decision_group
+    total = max(selected, len(groups.clusters))
+    try:
+        size = group_size(wanted, total)
+    except NotAPercentage:  # the placement's own conditions tell that
+        size = total
+    return PlacementView(groups, selected, _is_settled(placement, decisions, groups), size)
+
+
+def _is_settled(placement: Placement, decisions: tuple[PlacementDecision, ...], groups: DecisionGroups) -> bool:
+    """Whether the decisions are what the placement says that they are: none missing, none left over, all complete."""
+    status = placement.status
+    listed = {each.metadata.name: len(each.status.decisions) if each.status else 0 for each in decisions}
+    named = [name for group in status.decision_groups for name in group.decisions]
+    # Without any group nobody has decided yet: an empty decision is a group, too.
+    if not named or sorted(named) != sorted(listed) or len(groups.clusters) != status.number_of_selected_clusters:
+        return False
+    return all(sum(listed[name] for name in each.decisions) == each.cluster_count for each in status.decision_groups)
+
+
+def read_revision(stored: ControllerRevision) -> RevisionView:
+    """Read a stored revision."""
+    meta = stored.metadata
+    data = stored.data or {}
+    spec = data.get("spec")
+    template = spec.get("manifestWorkTemplate") if isinstance(spec, dict) else None
+    generation = meta.annotations.get(GENERATION_ANNOTATION, "")
+    return RevisionView(
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        number=stored.revision,
+        revision=meta.labels.get(HASH_LABEL, ""),
+        completed=meta.annotations.get(COMPLETED_ANNOTATION, ""),
+        template=template if isinstance(template, dict) else None,
+        generation=int(generation) if generation.isdigit() else 0,
+    )

@@ -1,0 +1,189 @@
+"""Everything in one process: a hub, the controllers, a simulated fleet and its agents.
+
+It is the real thing except for the members' machines: the hub is served over HTTPS, each member is a cluster of its own
+there, and each agent has the rights of its cluster and no others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from echelon.agent.agent import Agent
+from echelon.agent.settings import Settings as AgentSettings
+from echelon.agent.settings import hub_hash
+from echelon.api import registry
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.base import JSONObject
+from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
+from echelon.api.kruise import GROUP as KRUISE
+from echelon.api.work import APPLIED_MANIFEST_WORK
+from echelon.controllers.running import Controllers
+from echelon.fleet.member.fleet import ClusterFor, Fleet
+from echelon.fleet.member.member import Member
+from echelon.hub.access.identity import AUTHENTICATED, User
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.server import Hub
+from echelon.hub.server import Settings as HubSettings
+from echelon.kube.client import ApplyPatch, Client
+from echelon.kube.clock import SystemClock
+from echelon.kube.errors import AlreadyExists
+from echelon.kube.metrics import Metrics
+
+JOINED, AVAILABLE = "ManagedClusterJoined", "ManagedClusterConditionAvailable"
+_ON_MEMBERS = tuple(
+    crd
+    for crd in registry.crds()
+    if crd["spec"]["group"] == KRUISE or crd["metadata"]["name"] == APPLIED_MANIFEST_WORK.resource
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run. Without a data directory everything is in memory and gone at the end."""
+
+    fleet: str
+    seed: int = 0
+    data: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    lease_seconds: int = 60
+
+
+@dataclass
+class Local:
+    """A running whole. Make one with `start`, end it with `stop`."""
+
+    hub: Hub
+    fleet: Fleet
+    _settings: Settings
+    _chance: Random
+    _metrics: Metrics = field(default_factory=Metrics)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @classmethod
+    async def start(cls, settings: Settings, *, on_member: Callable[[int], None] | None = None) -> "Local":
+        """Start everything. `on_member` hears how many members there are already."""
+        hub = await Hub.start(HubSettings(data=settings.data, host=settings.host, port=settings.port, audit="none"))
+        try:
+            await _serve(hub.client(), registry.crds())
+            fleet = await Fleet.build(settings.fleet, seed=settings.seed, cluster_for=_cluster_maker(hub, on_member))
+            local = cls(hub, fleet, settings, Random(settings.seed))  # noqa: S311 - jitter is no secret
+            await local._begin()
+        except BaseException:
+            await hub.stop()
+            raise
+        return local
+
+    async def _begin(self) -> None:
+        client = self.hub.client(field_manager="echelon")
+        controllers = Controllers(
+            client, SystemClock(), random=self._chance, metrics=self._metrics, instance="echelon-up"
+        )
+        await controllers.check()
+        self._spawn(controllers.run(), "controllers")
+        await self.fleet.start()
+        for member in self.fleet.members.values():
+            await _register(client, member)
+            self._spawn(self._agent(member).run(), f"agent of {member.name}")
+
+    def _agent(self, member: Member) -> Agent:
+        name, cluster = member.name, member.cluster
+        user = User(
+            f"system:open-cluster-management:{name}:echelon",
+            (f"system:open-cluster-management:{name}", "system:open-cluster-management", AUTHENTICATED),
+        )
+
+        async def act_as(account: str, groups: Sequence[str]) -> Client:
+            return member.client(User(account, tuple(groups)))
+
+        return Agent(
+            self.hub.client(user=user, field_manager="echelon-agent"),
+            member.client(field_manager="work-agent"),
+            name,
+            server=self.hub.client(cluster.name),
+            clock=SystemClock(),
+            random=Random(f"{self._settings.seed} {name}"),  # noqa: S311 - jitter is no secret
+            metrics=self._metrics,
+            hub_hash=hub_hash(self.hub.url()),
+            settings=AgentSettings(lease_seconds=self._settings.lease_seconds),
+            act_as=act_as,
+        )
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_say_if_failed)
+        self._tasks.append(task)
+
+    async def joined(self) -> int:
+        """Return how many clusters have joined and are available."""
+        found = await self.hub.client().list(MANAGED_CLUSTER)
+        return sum(1 for cluster in found.items if {JOINED, AVAILABLE} <= set(_true(cluster)))
+
+    async def wait_joined(self, heard: Callable[[int], None] = lambda _: None) -> None:
+        """Wait until every cluster that can be reached has joined; `heard` hears how many have."""
+        while True:
+            count = await self.joined()
+            heard(count)
+            if count >= sum(not member.offline for member in self.fleet.members.values()):
+                return
+            await asyncio.sleep(0.2)
+
+    async def stop(self) -> None:
+        """End everything, agents before what they talk to."""
+        for task in reversed(self._tasks):
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+        await self.fleet.stop()
+        await self.hub.stop()
+
+
+def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
+    count = 0
+
+    async def make(name: str) -> LogicalCluster:
+        nonlocal count
+        cluster = await hub.add_cluster(name)
+        await _serve(hub.client(name), _ON_MEMBERS)
+        count += 1
+        if heard is not None:
+            heard(count)
+        return cluster
+
+    return make
+
+
+async def _serve(client: Client, crds: Sequence[JSONObject]) -> None:
+    for crd in crds:
+        await client.patch(
+            CUSTOM_RESOURCE_DEFINITION.untyped(), crd["metadata"]["name"], ApplyPatch(crd, manager="echelon")
+        )
+
+
+async def _register(client: Client, member: Member) -> None:
+    """Accept a cluster before it asks, as an administrator would who trusts whom they invited."""
+    body = {
+        "apiVersion": MANAGED_CLUSTER.api_version,
+        "kind": MANAGED_CLUSTER.kind,
+        "metadata": {"name": member.name, "labels": dict(member.profile.cluster_labels)},
+        "spec": {"hubAcceptsClient": True},
+    }
+    with suppress(AlreadyExists):
+        await client.create(MANAGED_CLUSTER.untyped(), body)
+
+
+def _true(cluster: ManagedCluster) -> Iterator[str]:
+    return (each.type for each in cluster.status.conditions if each.status == "True")
+
+
+def _say_if_failed(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("%s ended: %r", task.get_name(), error, exc_info=error)

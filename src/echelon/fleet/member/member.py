@@ -1,0 +1,170 @@
+"""A simulated cluster: a logical cluster of the hub in which workloads come to life.
+
+The store says what changes, the fleet's alarm clock says what is due, and one task sees to it while there is something
+to see to. A member in which nothing happens has no task, no watch and no timer.
+"""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable
+
+from echelon.fleet.member.act import (
+    clone_sets,
+    daemon_sets,
+    deployments,
+    jobs,
+    nodes,
+    pods,
+    replica_sets,
+    stateful_sets,
+)
+from echelon.fleet.member.place import Place
+from echelon.fleet.member.profile import Profile
+from echelon.fleet.member.reach import MemberClient, Reach
+from echelon.fleet.member.sight import (
+    CLONE_SETS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    FOLLOWED,
+    JOBS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from echelon.fleet.member.timers import Timers
+from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, Offline
+from echelon.hub.access.identity import User
+from echelon.hub.client import InProcessClient
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.server import ROOT
+from echelon.hub.storage.store import Change, Key, StaleWrite
+from echelon.kube.client import EventType
+from echelon.kube.errors import ApiError
+
+_log = logging.getLogger(__name__)
+_Sync = Callable[[Place, Key], Awaitable[None]]
+_SYNC: dict[str, _Sync] = {
+    PODS: pods.sync,
+    NODES: nodes.sync,
+    REPLICA_SETS: replica_sets.sync,
+    STATEFUL_SETS: stateful_sets.sync,
+    DAEMON_SETS: daemon_sets.sync,
+    JOBS: jobs.sync,
+    CLONE_SETS: clone_sets.sync,
+    DEPLOYMENTS: deployments.sync,
+}
+
+
+class Member:
+    """A cluster of a fleet. `start` it, or let `run` do so; both expect a cluster that has its namespaces."""
+
+    def __init__(self, profile: Profile, cluster: LogicalCluster, timers: Timers | None = None) -> None:
+        self.profile = profile
+        self.name = profile.name
+        self.cluster = cluster
+        self.place = Place(profile, cluster, timers or Timers(), self._woken)
+        self.reach = Reach(cluster.store.wake_watches)
+        self._working: asyncio.Task[None] | None = None
+        self._following = False
+        self._alive = False
+
+    @property
+    def offline(self) -> bool:
+        """Whether nobody outside reaches the cluster."""
+        return self.reach.offline
+
+    def cut_off(self) -> None:
+        """Make the cluster unreachable; inside, life goes on."""
+        self.reach.set(offline=True)
+
+    def reconnect(self) -> None:
+        """Make it reachable again."""
+        self.reach.set(offline=False)
+
+    def client(self, user: User = ROOT, *, field_manager: str = "echelon") -> MemberClient:
+        """Return a client from outside, which the member's troubles concern."""
+        return MemberClient(InProcessClient(self.cluster, user, field_manager=field_manager), self.reach, self.name)
+
+    async def start(self) -> None:
+        """Make the nodes and begin to work, on whatever is there already."""
+        if self._alive:
+            return
+        self._alive = True
+        place, store = self.place, self.cluster.store
+        place.began = asyncio.get_running_loop().time()
+        if not self._following:
+            self._following = True
+            for resource in sorted(FOLLOWED):
+                for entry in store.list(resource).entries:
+                    self._follow(Change(EventType.ADDED, entry.revision, entry))
+            store.on_commit(self._follow)
+        await nodes.make_nodes(place)
+        script, timers = place.script, place.timers
+        for moment in script.moments(CrashLoop, Flapping, DiskFull):
+            timers.after(moment, self._trouble_changes)
+        for moment in script.moments(Offline):
+            timers.after(moment, self._reach_changes)
+        self.reach.delay = lambda: script.delay(place.elapsed())
+        self._reach_changes()
+        if self.profile.heartbeat_seconds:
+            timers.after(self.profile.heartbeat_seconds, self._heartbeat)
+
+    def stop(self) -> None:
+        """Stop working for good; what is there stays as it is."""
+        self._alive = False
+        self.place.clear()
+        if self._working is not None:
+            self._working.cancel()
+            self._working = None
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await self.start()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.stop()
+
+    def _woken(self) -> None:
+        if self._alive and self._working is None:
+            # Whoever caused this has a context of its own, and may be stopped: the member is not part of it.
+            self._working = asyncio.get_running_loop().create_task(
+                self._work(), name=f"controllers of {self.name}", context=contextvars.Context()
+            )
+
+    def _follow(self, change: Change) -> None:
+        resource = change.entry.key.resource
+        if not self._alive or resource not in FOLLOWED:
+            return
+        if resource == PODS and change.type is EventType.DELETED:
+            self.place.lives.forget(change.entry.object["metadata"]["uid"])
+        for key in tuple(self.place.sight.follow(change)):
+            self.place.wake(key)
+
+    async def _work(self) -> None:
+        try:
+            while (key := self.place.next()) is not None:
+                try:
+                    await _SYNC[key.resource](self.place, key)
+                except StaleWrite:
+                    pass  # somebody was faster, and their write will bring this back
+                except ApiError as error:
+                    _log.warning("%s: %s cannot go on: %s", self.name, "/".join(key), error)
+        finally:
+            self._working = None
+
+    def _trouble_changes(self) -> None:
+        for name in self.place.sight.nodes:
+            self.place.wake(Key(NODES, "", name))
+        for key in self.place.sight.all_pods():
+            self.place.wake(key)
+
+    def _reach_changes(self) -> None:
+        self.reach.set(offline=self.place.script.offline(self.place.elapsed()))
+
+    def _heartbeat(self) -> None:
+        if self._alive:
+            self.place.timers.after(self.profile.heartbeat_seconds, self._heartbeat)
+            asyncio.get_running_loop().create_task(nodes.beat(self.place), name=f"nodes of {self.name}")

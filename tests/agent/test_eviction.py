@@ -1,0 +1,101 @@
+"""What happens to records whose works the hub no longer knows."""
+
+import asyncio
+
+from echelon.agent.settings import NEVER_SECONDS, Settings, hub_hash
+from echelon.api.core import CONFIG_MAP
+from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+from tests.agent.world import CLUSTER, HUB, World, config_map, told
+
+GRACE = Settings(eviction_grace_seconds=600)
+OTHER = hub_hash("https://another.example")
+
+
+async def lost(here: World) -> None:
+    """Let the hub forget a work without asking the agent."""
+    await here.hub.delete(MANIFEST_WORK, "w", CLUSTER)
+    await here.hub.patch(MANIFEST_WORK, "w", {"metadata": {"finalizers": None}}, CLUSTER)
+
+
+def test_a_record_without_a_work_is_removed_after_the_grace_period() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        await here.stop()
+        await lost(here)
+        here.start()
+        await here.settle()
+        assert (await here.record()).status.eviction_start_time != ""
+        await asyncio.sleep(580)
+        assert await here.member.has(CONFIG_MAP, "one")
+        await asyncio.sleep(30)
+        assert not await here.member.has(CONFIG_MAP, "one")
+        assert not await here.member.has(APPLIED_MANIFEST_WORK, f"{HUB}-w")
+
+    told(story, settings=GRACE)
+
+
+def test_a_work_that_comes_back_in_time_stops_the_eviction() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        uid = (await here.member.get(CONFIG_MAP, "one"))["metadata"]["uid"]
+        await here.stop()
+        await lost(here)
+        here.start()
+        await asyncio.sleep(300)
+        assert (await here.record()).status.eviction_start_time != ""
+        await here.work(config_map("one"))
+        assert (await here.record()).status.eviction_start_time == ""
+        await asyncio.sleep(700)
+        assert (await here.member.get(CONFIG_MAP, "one"))["metadata"]["uid"] == uid
+
+    told(story, settings=GRACE)
+
+
+def test_a_huge_grace_period_turns_eviction_off() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        await here.stop()
+        await lost(here)
+        here.start()
+        await here.settle()
+        assert (await here.record()).status.eviction_start_time != ""
+        await here.stop()
+        here.start(Settings(eviction_grace_seconds=NEVER_SECONDS))
+        await asyncio.sleep(5000)
+        assert (await here.record()).status.eviction_start_time == ""
+        assert await here.member.has(CONFIG_MAP, "one")
+
+    told(story, settings=GRACE)
+
+
+async def owners(here: World) -> list[str]:
+    live = await here.member.get(CONFIG_MAP, "one")
+    return [each["name"] for each in live["metadata"]["ownerReferences"]]
+
+
+def test_an_agent_of_another_hub_leaves_the_records_of_others_alone() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        await here.stop()
+        here.start(hash_=OTHER, agent_id="another")
+        await asyncio.sleep(1200)
+        assert sorted(await owners(here)) == sorted([f"{HUB}-w", f"{OTHER}-w"])
+        assert (await here.record()).status.eviction_start_time == ""
+
+    told(story, settings=GRACE)
+
+
+def test_an_agent_that_moved_to_another_hub_evicts_the_records_of_the_old_one() -> None:
+    async def story(here: World) -> None:
+        await here.stop()
+        here.start(agent_id="same")
+        await here.work(config_map("one"))
+        await here.stop()
+        here.start(hash_=OTHER, agent_id="same")
+        await asyncio.sleep(300)
+        assert len(await owners(here)) == 2
+        await asyncio.sleep(400)
+        assert await owners(here) == [f"{OTHER}-w"]
+        assert not await here.member.has(APPLIED_MANIFEST_WORK, f"{HUB}-w")
+
+    told(story, settings=GRACE)

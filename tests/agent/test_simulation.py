@@ -1,0 +1,149 @@
+"""Whatever fails, and wherever the agent dies: in the end the cluster is as the works say, and nothing stays behind."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from echelon.agent.agent import Agent
+from echelon.agent.settings import Settings, hub_hash
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.base import JSONObject
+from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.crd import crd
+from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, seeds, simulate
+from echelon.kube.client import Client, EventType, MergePatch
+from echelon.kube.errors import AlreadyExists
+from echelon.kube.faults import Faults
+from echelon.kube.metrics import Metrics
+from tests.agent.world import CLUSTER, config_map
+
+HUB = hub_hash("https://hub.example")
+ALWAYS = ("kept", "shared")
+# What each work asks for, one step after the other; the last step is what it comes to.
+STEPS: dict[str, list[dict[str, str]]] = {
+    "w1": [
+        {"kept": "1", "shared": "1", "a": "1"},
+        {"kept": "1", "shared": "1", "b": "1"},
+        {"kept": "2", "shared": "1", "b": "1", "c": "1"},
+        {"kept": "3", "shared": "1", "d": "1"},
+    ],
+    "w2": [{"shared": "1", "e": "1"}, {"e": "2", "f": "1"}, {"shared": "1"}, {}],
+}
+
+
+async def ask(client: Client, name: str, wanted: dict[str, str]) -> None:
+    manifests = [config_map(each, value=value) for each, value in wanted.items()]
+    spec = {"workload": {"manifests": manifests}}
+    metadata = {"name": name}
+    body = {"apiVersion": MANIFEST_WORK.api_version, "kind": MANIFEST_WORK.kind, "metadata": metadata, "spec": spec}
+    if not wanted:
+        await client.delete(MANIFEST_WORK, name, CLUSTER)
+        return
+    try:
+        await client.create(MANIFEST_WORK.untyped(), body, CLUSTER)
+    except AlreadyExists:
+        await client.patch(MANIFEST_WORK.untyped(), name, MergePatch({"spec": spec}), CLUSTER)
+
+
+async def build(world: World) -> None:
+    await world.add_cluster()
+    await world.add_cluster(CLUSTER)
+    hub = world.client()
+    for kind in (MANAGED_CLUSTER, MANIFEST_WORK):
+        await hub.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(kind))
+    await hub.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER}})
+    body: JSONObject = {
+        "apiVersion": MANAGED_CLUSTER.api_version,
+        "kind": MANAGED_CLUSTER.kind,
+        "metadata": {"name": CLUSTER},
+        "spec": {"hubAcceptsClient": True},
+    }
+    await hub.create(MANAGED_CLUSTER.untyped(), body)
+
+    async def start(hub_client: Client, member: Client) -> None:
+        agent = Agent(
+            hub_client,
+            member,
+            CLUSTER,
+            server=world.client(CLUSTER),
+            clock=world.loop.clock,
+            random=world.random,
+            metrics=Metrics(),
+            hub_hash=HUB,
+            settings=Settings(eviction_grace_seconds=3600),
+        )
+        await agent.run()
+
+    world.start(Component("agent", start, ("", CLUSTER)))
+
+    async def user(name: str) -> None:
+        for step in STEPS[name]:
+            await ask(hub, name, step)
+            await asyncio.sleep(world.random.choice((0.0, 0.5, 5.0, world.random.uniform(0, 80))))
+
+    for name in STEPS:
+        world.spawn(user(name), f"user of {name}")
+
+
+def objects(world: World) -> dict[str, str]:
+    found = world.objects("configmaps", CLUSTER, "default")
+    return {each["metadata"]["name"]: each["data"]["value"] for each in found}
+
+
+def goal(world: World) -> str | None:
+    wanted = STEPS["w1"][-1]
+    if objects(world) != wanted:
+        return f"there is {objects(world)}, and {wanted} is wanted"
+    records = world.objects(APPLIED_MANIFEST_WORK.resource, CLUSTER)
+    if [each["spec"]["manifestWorkName"] for each in records] != ["w1"]:
+        return f"there are records {[each['metadata']['name'] for each in records]}"
+    listed = [each["name"] for each in records[0]["status"]["appliedResources"]]
+    if listed != sorted(wanted):
+        return f"the record lists {listed}"
+    owners = [each["metadata"].get("ownerReferences", []) for each in world.objects("configmaps", CLUSTER, "default")]
+    if any([ref["uid"] for ref in refs] != [records[0]["metadata"]["uid"]] for refs in owners):
+        return f"the owners are {owners}"
+    works = world.objects(MANIFEST_WORK.resource)
+    said = {each["type"]: each for each in works[0].get("status", {}).get("conditions", [])}
+    if [each["metadata"]["name"] for each in works] != ["w1"] or said.get("Applied", {}).get("status") != "True":
+        return "the work is not reported as applied"
+    generation = works[0]["metadata"]["generation"]
+    return None if said["Applied"]["observedGeneration"] == generation else "the report is of an older generation"
+
+
+def kept(world: World, commit: Committed) -> str | None:
+    """What a work wants from its first to its last moment is never taken away."""
+    if commit.key.resource != CONFIG_MAP.resource or commit.key.name not in ALWAYS:
+        return None
+    if commit.type is EventType.DELETED or commit.object["metadata"].get("deletionTimestamp"):
+        first = world.memory.setdefault("first", {})
+        return "it was deleted" if first.get(commit.key.name) else None
+    world.memory.setdefault("first", {})[commit.key.name] = _of(commit.object, "w1")
+    return None
+
+
+def _of(obj: JSONObject, work: str) -> bool:
+    return any(each["name"] == f"{HUB}-{work}" for each in obj["metadata"].get("ownerReferences", []))
+
+
+SCENARIO = Scenario("works under faults", build, goal, (Invariant("wanted objects stay", kept),), chaos_seconds=400.0)
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_an_agent_gets_through_chaos(seed: int) -> None:
+    simulate(SCENARIO, seed)
+
+
+@pytest.mark.parametrize("side", ["crash_before", "crash_after"])
+def test_an_agent_can_die_at_any_write(side: str) -> None:
+    calm: Any = {"kill_seconds": None, "restart_seconds": (0.0, 100.0), "chaos_seconds": 600.0}
+    scenario = Scenario("one crash", build, goal, SCENARIO.invariants, **calm)
+    crashed = 0
+    for number in range(1, 60):
+        where: Any = {side: number}
+        outcome = simulate(scenario, number, Faults(**where))
+        crashed += any(outcome.injected.values())
+    assert crashed > 25

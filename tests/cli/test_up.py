@@ -1,0 +1,173 @@
+"""`echelon up` and `echelon rollout` as people use them: a fleet in another process, kubectl, and the examples."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli import main
+from echelon.kube.client import JSONPatch
+from echelon.kube.config import load
+from echelon.kube.http import HttpClient
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROLLOUTS = {
+    "canary-then-regions": ("shop", "storefront"),
+    "few-at-a-time": ("settings", "feature-flags"),
+    "everywhere": ("observability", "node-agent"),
+    "own-condition": ("batch", "migrate"),
+}
+PATIENCE_SECONDS = 120.0
+IMAGE = "/spec/manifestWorkTemplate/workload/manifests/1/spec/template/spec/containers/0/image"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Six clusters in a process of their own; where its kubeconfig is."""
+    directory = tmp_path_factory.mktemp("up")
+    kubeconfig, log = directory / "kubeconfig", directory / "log"
+    clauses = "regions eu/us/ap; environments staging/production; canary label on 1; image *:bad* fails on all"
+    command = [sys.executable, "-m", "echelon", "up", "--clusters", "6", "--fleet", clauses, "--kubeconfig"]
+    with log.open("wb") as output:
+        process = subprocess.Popen([*command, str(kubeconfig)], stdout=output, stderr=output)
+    try:
+        _wait(lambda: process.poll() is not None or "Look around" in log.read_text())
+        assert process.poll() is None, log.read_text()
+        yield kubeconfig
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def _wait(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def kube(up: Path, kubectl: str) -> Callable[..., str]:
+    def run(*arguments: str) -> str:
+        command = [kubectl, "--kubeconfig", str(up), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def rollout(up: Path) -> Callable[..., Result]:
+    def invoke(*arguments: str, code: int = 0) -> Result:
+        done = CliRunner().invoke(main, ["rollout", *arguments, "--kubeconfig", str(up)])
+        assert done.exit_code == code, done.output
+        return done
+
+    return invoke
+
+
+def change(up: Path, namespace: str, name: str, path: str, value: Any) -> None:
+    async def patch() -> None:
+        async with HttpClient(load(up)) as client:
+            body = JSONPatch([{"op": "replace", "path": path, "value": value}])
+            await client.patch(MANIFEST_WORK_REPLICA_SET.untyped(), name, body, namespace)
+
+    asyncio.run(patch())
+
+
+@pytest.mark.parametrize("example", ROLLOUTS)
+def test_an_example_is_applied_and_reaches_every_cluster(
+    example: str, kube: Callable[..., str], rollout: Callable[..., Result]
+) -> None:
+    namespace, name = ROLLOUTS[example]
+    kube("apply", "-f", str(EXAMPLES / f"{example}.yaml"))
+    said = rollout("watch", name, "-n", namespace, "--timeout", str(PATIENCE_SECONDS)).output
+    assert "complete" in said.splitlines()[-1]
+    picture = json.loads(rollout("status", name, "-n", namespace, "-o", "json").output)
+    assert picture["state"] == "complete"
+    assert set(picture["counts"]) == {"done"}
+
+
+def test_there_is_a_context_for_every_cluster_and_the_workload_runs_there(
+    kube: Callable[..., str], rollout: Callable[..., Result]
+) -> None:
+    kube("apply", "-f", str(EXAMPLES / "canary-then-regions.yaml"))
+    rollout("watch", "storefront", "-n", "shop", "--timeout", str(PATIENCE_SECONDS))
+    for member in ("eu-1", "us-2", "ap-1"):
+        row = kube("--context", f"echelon-{member}", "get", "deployment", "storefront", "-n", "shop", "--no-headers")
+        assert row.split()[1] == "3/3"
+
+
+def test_a_rollout_waits_for_its_approval_and_says_so(kube: Callable[..., str], rollout: Callable[..., Result]) -> None:
+    kube("apply", "-f", str(EXAMPLES / "with-approval.yaml"))
+    status = ("status", "payments", "-n", "payments")
+    _wait(lambda: "awaiting approval" in rollout(*status).output)
+    assert (
+        "there is no group nowhere"
+        in rollout("approve", "payments", "-n", "payments", "--group", "nowhere", code=2).output
+    )
+    rollout("approve", "payments", "-n", "payments")
+    rollout("watch", "payments", "-n", "payments", "--timeout", str(PATIENCE_SECONDS))
+    assert "no group waits" in rollout("approve", "payments", "-n", "payments", code=1).output
+
+
+def test_a_bad_change_stops_at_the_canary_and_is_undone(
+    up: Path, kube: Callable[..., str], rollout: Callable[..., Result]
+) -> None:
+    where = ("storefront", "-n", "shop")
+    kube("apply", "-f", str(EXAMPLES / "canary-then-regions.yaml"))
+    rollout("watch", *where, "--timeout", str(PATIENCE_SECONDS))
+    rollout("pause", *where)
+    change(up, "shop", "storefront", IMAGE, "registry.example.com/storefront:bad")
+    _wait(lambda: "paused" in rollout("status", *where).output)
+    assert "-          - image: registry.example.com/storefront:2.0" in rollout("diff", *where, code=1).output
+    rollout("resume", *where)
+    assert (
+        rollout("watch", *where, "--timeout", str(PATIENCE_SECONDS), code=1)
+        .output.splitlines()[-1]
+        .startswith("stopped")
+    )
+    picture = json.loads(rollout("status", *where, "-o", "json").output)
+    assert [sum(each["counts"].values()) - each["counts"].get("waiting", 0) for each in picture["groups"]] == [
+        1,
+        0,
+        0,
+        0,
+    ]
+    assert "no revision 99" in rollout("undo", *where, "--to-revision", "99", code=1).output
+    rollout("undo", *where)
+    rollout("watch", *where, "--timeout", str(PATIENCE_SECONDS))
+    stored = json.loads(rollout("history", *where, "-o", "json").output)
+    assert [(each["revision"], each["present"]) for each in stored] == [(2, False), (3, True)]
+
+
+def test_rollouts_are_listed_and_what_does_not_exist_is_named(
+    rollout: Callable[..., Result], kube: Callable[..., str]
+) -> None:
+    kube("apply", "-f", str(EXAMPLES / "few-at-a-time.yaml"))
+    rollout("watch", "feature-flags", "-n", "settings", "--timeout", str(PATIENCE_SECONDS))
+    listed = rollout("list", "-A").output.splitlines()
+    assert listed[0].split() == ["NAMESPACE", "NAME", "STATE", "DONE", "INFLIGHT", "FAILED", "AT", "REVISION", "AGE"]
+    assert any(line.split()[:3] == ["settings", "feature-flags", "complete"] for line in listed)
+    assert '"nothing" not found' in rollout("status", "nothing", "-n", "settings", code=1).output
+    assert "No rollouts found in namespace empty." in rollout("list", "-n", "empty").output
+
+
+def test_a_clause_that_describes_nothing_is_named() -> None:
+    done = CliRunner().invoke(main, ["up", "--fleet", "purple clusters"])
+    assert done.exit_code == 2
+    assert '"purple clusters" describes nothing of a fleet' in done.output

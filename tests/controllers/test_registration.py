@@ -1,0 +1,195 @@
+"""Accepted clusters get a namespace and rights that end at its border."""
+
+from typing import Any
+
+import pytest
+
+from echelon.api import registry
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.coordination import LEASE
+from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from echelon.api.events import EVENT
+from echelon.api.kinds import Kind
+from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from echelon.api.work import GROUP as WORK_GROUP
+from echelon.api.work import MANIFEST_WORK
+from echelon.controllers.registration import agent_group
+from echelon.hub.access.identity import User
+from echelon.hub.client import InProcessClient
+from echelon.kube.client import Client, MergePatch
+from echelon.kube.errors import Forbidden, NotFound
+from tests.controllers.hub import Hub, told
+
+CONTROLLER = "cluster-registration"
+WORK = {"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]}}}
+
+
+async def serve_works(hub: Hub) -> None:
+    for definition in registry.crds():
+        if definition["spec"]["group"] == WORK_GROUP:
+            await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+
+
+async def work(hub: Hub, namespace: str) -> None:
+    await hub.create(MANIFEST_WORK, "w", namespace, **WORK)
+
+
+async def refused(client: Client, kind: Kind[Any], name: str, namespace: str = "", verbs: str = "") -> None:
+    """See that nothing can be done there."""
+    for verb in verbs.split() or ["get", "list", "watch", "patch", "delete", "create"]:
+        with pytest.raises(Forbidden):
+            await _try(client, verb, kind, name, namespace)
+
+
+async def _try(client: Client, verb: str, kind: Kind[Any], name: str, namespace: str) -> None:
+    plain = kind.untyped()
+    if verb == "get":
+        await client.get(plain, name, namespace)
+    elif verb == "list":
+        await client.list(plain, namespace)
+    elif verb == "watch":
+        async for _ in client.watch(plain, namespace, resource_version="1", timeout_seconds=1):
+            pass
+    elif verb == "patch":
+        await client.patch(plain, name, MergePatch({"metadata": {"labels": {"a": "b"}}}), namespace)
+    elif verb == "status":
+        await client.patch(plain, name, MergePatch({"status": {}}), namespace, subresource="status")
+    elif verb == "delete":
+        await client.delete(plain, name, namespace)
+    else:
+        metadata = {"name": "new"}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}}
+        await client.create(plain, body, namespace)
+
+
+async def border(mine: Client, a: str = "a", b: str = "b") -> None:
+    """See what the agent of cluster a can do, and that it is all."""
+    assert (await mine.get(MANAGED_CLUSTER, a)).metadata.name == a
+    assert len((await mine.list(MANIFEST_WORK, a)).items) == 1
+    note = MergePatch({"metadata": {"annotations": {"a": "b"}}})
+    await mine.patch(MANIFEST_WORK, "w", note, a)
+    await mine.patch(MANIFEST_WORK, "w", MergePatch({"status": {"conditions": []}}), a, subresource="status")
+    await mine.patch(
+        MANAGED_CLUSTER, a, MergePatch({"status": {"version": {"kubernetes": "v1"}}}), subresource="status"
+    )
+    lease = {
+        "apiVersion": LEASE.api_version,
+        "kind": LEASE.kind,
+        "metadata": {"name": "managed-cluster-lease"},
+        "spec": {"holderIdentity": "a"},
+    }
+    await mine.create(LEASE, lease, a)
+    await mine.patch(LEASE, "managed-cluster-lease", MergePatch({"spec": {"holderIdentity": "other"}}), a)
+    await refused(mine, MANIFEST_WORK, "w", b)
+    await refused(mine, MANIFEST_WORK, "w", b, "status")
+    await refused(mine, MANIFEST_WORK, "", "", "list watch")
+    await refused(mine, MANIFEST_WORK, "w", a, "create delete")
+    await refused(mine, MANAGED_CLUSTER, b)
+    await refused(mine, MANAGED_CLUSTER, b, "", "status")
+    await refused(mine, MANAGED_CLUSTER, a, "", "patch delete")
+    for namespace in (a, b):
+        await refused(mine, SECRET, "s", namespace)
+        await refused(mine, CONFIG_MAP, "c", namespace)
+        await refused(mine, ROLE, "r", namespace)
+        await refused(mine, LEASE, "other", namespace, "get patch delete")
+    await refused(mine, LEASE, "managed-cluster-lease", b)
+    await refused(mine, EVENT, "e", b, "create patch")
+    await refused(mine, NAMESPACE, a)
+    await refused(mine, CLUSTER_ROLE, "r")
+
+
+def test_an_accepted_cluster_gets_a_namespace_and_its_agent_rights_in_it_only() -> None:
+    async def story(hub: Hub) -> None:
+        await serve_works(hub)
+        hub.start(CONTROLLER)
+        await hub.clusters(["a", "b"])
+        await hub.settle()
+        for name in ("a", "b"):
+            namespace = await hub.client.get(NAMESPACE, name)
+            assert namespace.metadata.labels["cluster.open-cluster-management.io/managedCluster"] == name
+            await work(hub, name)
+        cluster = await hub.client.get(MANAGED_CLUSTER, "a")
+        said = [(each.type, each.status, each.reason, each.message) for each in cluster.status.conditions]
+        assert said == [
+            ("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", "Accepted by hub cluster admin")
+        ]
+        logical = hub.client._cluster
+        await border(InProcessClient(logical, User("agent", (agent_group("a"), "system:authenticated"))))
+        name = "system:serviceaccount:a:echelon-agent"
+        assert len((await InProcessClient(logical, User(name)).list(MANIFEST_WORK, "a")).items) == 1
+        await refused(InProcessClient(logical, User("system:serviceaccount:b:echelon-agent")), MANIFEST_WORK, "w", "a")
+
+    told(story)
+
+
+def test_a_cluster_that_nobody_accepted_gets_nothing() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.create(MANAGED_CLUSTER, "a", spec={"hubAcceptsClient": False})
+        await hub.settle()
+        with pytest.raises(NotFound):
+            await hub.client.get(NAMESPACE, "a")
+        assert (await hub.client.get(MANAGED_CLUSTER, "a")).status.conditions == []
+
+    told(story)
+
+
+async def rights(hub: Hub) -> int:
+    kinds: tuple[Kind[Any], ...] = (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+    label = "cluster.open-cluster-management.io/managedCluster=a"
+    return sum([len((await hub.client.list(kind, labels=label)).items) for kind in kinds])
+
+
+def test_the_rights_end_with_the_acceptance_and_come_back_with_it() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        assert await rights(hub) == 4
+        await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": False}})
+        await hub.settle()
+        assert await rights(hub) == 0
+        said = (await hub.client.get(MANAGED_CLUSTER, "a")).status.conditions[0]
+        assert (said.status, said.reason, said.message) == (
+            "False",
+            "HubClusterAdminDenied",
+            "Denied by hub cluster admin",
+        )
+        assert (await hub.client.get(NAMESPACE, "a")).metadata.name == "a"
+        await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": True}})
+        await hub.settle()
+        assert await rights(hub) == 4
+
+    told(story)
+
+
+def test_rights_that_somebody_removes_or_widens_are_put_right() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        name = "open-cluster-management:a:agent"
+        await hub.delete(ROLE_BINDING, name, "a")
+        rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
+        before = (await hub.client.get(ROLE, name, "a")).rules
+        await hub.patch(ROLE, name, {"rules": [rule]}, "a")
+        await hub.settle()
+        assert await rights(hub) == 4
+        assert (await hub.client.get(ROLE, name, "a")).rules == before
+
+    told(story)
+
+
+def test_a_namespace_that_was_there_before_is_taken() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "a", "labels": {"team": "blue"}}})
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        labels = (await hub.client.get(NAMESPACE, "a")).metadata.labels
+        assert labels["team"] == "blue"
+        assert labels["cluster.open-cluster-management.io/managedCluster"] == "a"
+        assert await rights(hub) == 4
+
+    told(story)
