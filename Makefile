@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Start a hub, register a few clusters, show them, stop
+demo: $(READY) ## Roll a change out on a simulated fleet, and watch it
 	@$(BIN)/echelon demo $(ARGS)
 
 test: $(READY) kubernetes kubectl ## Run the tests; ARGS="tests/hub -k watch" narrows them down
@@ -30,7 +30,7 @@ check: $(READY) ## Check style, types and the direction of imports
 	@echo "==> mypy";         $(BIN)/mypy --no-error-summary
 	@echo "==> import-linter"; $(BIN)/lint-imports --no-cache >.venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 
-bench: $(READY) ## Measure the hub: list, create, watch fan-out, memory
+bench: $(READY) ## Measure: the hub, the runtime, decisions, a fleet of a thousand
 	@$(BIN)/python -m bench $(ARGS)
 
 crds: $(READY) ## Print the custom resource definitions, for kubectl apply

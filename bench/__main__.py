@@ -6,7 +6,7 @@ from statistics import median
 import click
 import uvloop
 
-from bench import placement, report, rollout, runtime
+from bench import placement, report, rollout, runtime, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -19,7 +19,9 @@ Figures = dict[str, float]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("what", type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement"]), required=False)
+@click.argument(
+    "what", type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement", "waves"]), required=False
+)
 @click.option("--clusters", default=10_000, show_default=True, type=click.IntRange(min=10), help="Size of the fleet.")
 @click.option("--sync", type=click.Choice(["normal", "full"]), default="full", show_default=True, help="As of the hub.")
 @click.option(
@@ -36,8 +38,8 @@ def main(
 ) -> None:
     """Measure the hub as its clients see it, and a create from inside, stage by stage.
 
-    And what the runtime costs a controller, a decision a rollout, and a label the placements. WHAT limits it to one of
-    these. The hub is a child process with a data directory of its own.
+    And what the runtime costs a controller, a decision a rollout, a label the placements, and how long changes take to
+    reach a whole fleet. WHAT limits it to one of these. The hub is a child process with a data directory of its own.
     """
     progress = Progress()
     figures: Figures = {}
@@ -46,6 +48,8 @@ def main(
     measures: list[runtime.Measure] = []
     decisions: list[rollout.Decided] = []
     growths: list[placement.Growth] = []
+    laps: list[waves.Lap] = []
+    memory = 0.0
     try:
         if what in (None, "pipeline") and kubeconfig is None:
             progress.begin("timing the stages of a create")
@@ -58,6 +62,8 @@ def main(
             decisions = rollout.measure(progress)
         if what in (None, "placement") and kubeconfig is None:
             growths = placement.measure(progress)
+        if what in (None, "waves") and kubeconfig is None:
+            laps, memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
         if what in (None, "hub"):
             if kubeconfig is None:
                 with hub_process(["--sync", sync]) as process:
@@ -72,13 +78,16 @@ def main(
         found = {one.title: one.value for one in measures}
         decided = {one.title: one.milliseconds for one in decisions}
         ratios = {one.title: one.ratio for one in growths}
-        click.echo(report.as_json(clusters, figures, spent, stages, found, rollout=decided, placement=ratios))
+        waved = {one.title: one.seconds for one in laps}
+        parts = {"runtime": found, "rollout": decided, "placement": ratios, "waves": waved}
+        click.echo(report.as_json(clusters, figures, spent, stages, parts))
         return
     tables = [report.as_table(clusters, figures, spent, compare=kubeconfig is None)] if figures else []
     tables += [report.pipeline_table(stages)] if stages else []
     tables += [runtime.table(measures)] if measures else []
     tables += [rollout.table(decisions)] if decisions else []
     tables += [placement.table(growths)] if growths else []
+    tables += [waves.table(laps, memory)] if laps else []
     click.echo("\n\n".join(tables))
 
 

@@ -49,10 +49,7 @@ def as_json(
     figures: Mapping[str, float],
     spent: Mapping[str, Spent],
     stages: Sequence[Stage],
-    runtime: Mapping[str, float],
-    *,
-    rollout: Mapping[str, float],
-    placement: Mapping[str, float],
+    parts: Mapping[str, Mapping[str, float]],
 ) -> str:
     """Return everything, unrounded."""
     document = {
@@ -67,9 +64,7 @@ def as_json(
             for name, took in spent.items()
         },
         "pipeline": {stage.name: stage.microseconds for stage in stages},
-        "runtime": dict(runtime),
-        "rollout": dict(rollout),
-        "placement": dict(placement),
+        **{name: dict(part) for name, part in parts.items()},
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 

@@ -14,6 +14,11 @@ settings.register_profile("echelon", deadline=None, derandomize=bool(os.environ.
 settings.load_profile("echelon")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of a group, which share something costly, first: from there one worker gets them in one piece."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 @pytest.fixture(scope="session")
 def kubectl() -> str:
     """Path of a real kubectl: `$KUBECTL`, else the one on the PATH. A test that needs one fails without it."""

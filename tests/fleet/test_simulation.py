@@ -313,12 +313,11 @@ def test_the_environment_chooses_the_seed_of_a_replay(monkeypatch: pytest.Monkey
 
 
 def test_a_seed_fails_in_the_same_way_each_time() -> None:
-    stories = set()
-    for _ in range(3):
+    first = next(failure for seed in range(20) for failure in explore(scenario_of(NamesByChance), [seed]))
+    for _ in range(2):
         with pytest.raises(SimulationFailed) as caught:
-            simulate(scenario_of(NamesByChance), 39)
-        stories.add(caught.value.text)
-    assert len(stories) == 1
+            simulate(scenario_of(NamesByChance), first.seed)
+        assert caught.value.text == first.text
 
 
 def test_same_seed_same_outcome_whatever_strings_hash_to() -> None:

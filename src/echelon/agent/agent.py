@@ -93,7 +93,12 @@ class Agent:
             last_retry=_LAST_RETRY_SECONDS,
         )
         self._ending_turns = Turns(
-            "endings", Endings(records).turn, random=random, metrics=metrics, at_once=1, last_retry=_LAST_RETRY_SECONDS
+            "endings",
+            Endings(records, passes).turn,
+            random=random,
+            metrics=metrics,
+            at_once=1,
+            last_retry=_LAST_RETRY_SECONDS,
         )
         eviction = Eviction(self._works_seen, self._records_seen, records, chosen.eviction_grace_seconds)
         self._eviction = Controller(

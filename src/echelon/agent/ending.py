@@ -6,11 +6,13 @@ first marked, and removed only after a grace period in which the work may come b
 
 from datetime import UTC, datetime, timedelta
 
+from echelon.agent.passes import Passes
 from echelon.agent.records import Records
 from echelon.agent.settings import NEVER_SECONDS, RECORD_FINALIZER
 from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, ManifestWork
 from echelon.controllers.conditions import timestamp
 from echelon.engine.plan import NOTHING, Delete, Emit, Patch, Plan
+from echelon.engine.work.cleaning import recorded
 from echelon.kube.cache import Key
 from echelon.kube.informer import Informer
 
@@ -52,8 +54,9 @@ class Eviction:
 class Endings:
     """Removes what records list that are to go. `turn` deals with one of them."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, passes: Passes) -> None:
         self._records = records
+        self._passes = passes
         self._tries: dict[str, int] = {}
 
     async def turn(self, name: str) -> float | None:
@@ -62,7 +65,8 @@ class Endings:
         if record is None or not is_ending(record) or not self._records.ours(record):
             self._tries.pop(name, None)
             return None
-        left = await self._records.remove(record, record.status.applied_resources)
+        listed = recorded(await self._passes.strays(record, ()) + record.status.applied_resources)
+        left = await self._records.remove(record, listed)
         await self._records.release(record, left)
         if not left:
             self._tries.pop(name, None)

@@ -5,7 +5,7 @@ most heal soon, an account's missing right in a minute, a field that another man
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from echelon.agent.applying import Applier, FieldConflict, reason
@@ -22,7 +22,7 @@ from echelon.engine.work.order import in_order, readable
 from echelon.engine.work.ownership import belongs, owner_reference
 from echelon.engine.work.reporting import Absent, Applied, Apply, Found, NotApplied, Outcome, Sight, Unreadable
 from echelon.engine.work.updating import Wanted
-from echelon.kube.errors import ApiError, NotFound
+from echelon.kube.errors import ApiError, Conflict, NotFound, TooManyRequests
 
 SOON = 0.0  # as soon as the growing pause between tries allows
 UNTIL_CHANGED = math.inf
@@ -32,12 +32,16 @@ _NO_NAME = "the manifest does not say its apiVersion, kind and metadata.name"
 
 @dataclass(frozen=True)
 class Handled:
-    """What became of a manifest. `resource` is what to record; `again` is when to try again, None if all is well."""
+    """What became of a manifest. `resource` is what to record; `again` is when to try again, None if all is well.
+
+    `passing`: the trouble is the server's and most likely over soon.
+    """
 
     outcome: Outcome
     spot: Spot | None = None
     resource: AppliedResource | None = None
     again: float | None = None
+    passing: bool = False
 
 
 class Passes:
@@ -58,10 +62,10 @@ class Passes:
             handled[ordinal] = await self._manifest(work, record, ordinal, known, complete)
         return [handled[ordinal] for ordinal in range(len(manifests))]
 
-    async def strays(self, work: ManifestWork, record: AppliedManifestWork) -> list[AppliedResource]:
-        """Return what was once about to be applied and is neither wanted nor recorded: it may be there or not."""
+    async def strays(self, record: AppliedManifestWork, wanted: Iterable[JSONObject]) -> list[AppliedResource]:
+        """Return what was once about to be applied and is not wanted: it may be there or not, recorded or not."""
         found: list[AppliedResource] = []
-        objects = intent.read(record.metadata.annotations) - intent.intended(work.spec.workload.manifests)
+        objects = intent.read(record.metadata.annotations) - intent.intended(wanted)
         for each in sorted(objects):
             try:
                 kind = await self._kinds.find(each.api_version, each.kind)
@@ -147,11 +151,16 @@ class Passes:
             if isinstance(error, NotFound):
                 self._kinds.forget(spot.kind.api_version)  # its CRD may have gone
             failed, again = _failure(error)
-            return Handled(Outcome(meta, failed, await self.see(spot)), spot, before, again)
+            return Handled(Outcome(meta, failed, await self.see(spot)), spot, before, again, _is_passing(error))
         seen: Sight = Absent() if live is None else Found(live)
         if live is None or strategy.type == "ReadOnly":
             return Handled(Outcome(meta, Applied(), seen), spot)
         return Handled(Outcome(meta, Applied(), seen), spot, _resource(meta, live))
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether a server was busy, restarting, or overtaken: nothing that is said about the manifest."""
+    return isinstance(error, Conflict | TooManyRequests) or (isinstance(error, ApiError) and error.status_code >= 500)
 
 
 def _failure(error: Exception) -> tuple[Apply, float]:

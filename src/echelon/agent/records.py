@@ -22,7 +22,6 @@ from echelon.api.work import (
 from echelon.engine.work import intent
 from echelon.engine.work.cleaning import Fate, recorded, removal
 from echelon.engine.work.ownership import owner_reference
-from echelon.kube.cache import newer
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
 from echelon.kube.errors import AlreadyExists, Conflict, NotFound
 from echelon.kube.informer import Delta, Informer
@@ -44,6 +43,7 @@ class Records:
         self._agent_id = agent_id
         self._options = WriteOptions(field_manager=manager)
         self._own: dict[str, AppliedManifestWork] = {}  # as we wrote them, until the cache shows it
+        self._confirmed: set[str] = set()  # records that this process has written
         informer.on_change(self._seen)
 
     def name_of(self, work: str) -> str:
@@ -61,7 +61,11 @@ class Records:
     def get(self, name: str) -> AppliedManifestWork | None:
         """Return a record in the newest state that is known."""
         own, cached = self._own.get(name), self._informer.get(name)
-        if own is None or (cached is not None and not newer(own.metadata.resource_version, _version(cached))):
+        if own is None:
+            return cached
+        if self._informer.shows(name, "", own.metadata.resource_version):
+            # Also if it is gone: the answer to our last write of it may have come after the news of its end.
+            del self._own[name]
             return cached
         return own
 
@@ -81,9 +85,12 @@ class Records:
             text = intent.written(wanted if settled else wanted | known)
             if text:
                 changes["metadata"] = {"annotations": {intent.ANNOTATION: text}}
-        if changes:
+        if changes or name not in self._confirmed:
+            # A process may be born into the past; what it makes there would be missing in the record of the present.
+            # A write that changes nothing costs nothing, and fails if the record is not the newest.
             record = await self._patch(record, changes)
         self._own[name] = record
+        self._confirmed.add(name)
         return record
 
     async def _create(
@@ -99,7 +106,9 @@ class Records:
             "spec": msgspec.to_builtins(spec),
         }
         try:
-            return await self._member.create(APPLIED_MANIFEST_WORK, body, options=self._options)
+            made = await self._member.create(APPLIED_MANIFEST_WORK, body, options=self._options)
+            self._confirmed.add(name)
+            return made
         except AlreadyExists:
             return await self._member.get(APPLIED_MANIFEST_WORK, name)
 
@@ -144,24 +153,33 @@ class Records:
             if decided.fate is Fate.DISOWN:
                 await self._disown(kind, resource, live, decided.owners)
                 continue
-            left.append(resource)
-            if decided.fate is Fate.DELETE:
-                how = DeleteOptions(Preconditions(uid=live["metadata"]["uid"]), "Background")
-                try:
-                    await self._member.delete(kind, resource.name, resource.namespace, options=how)
-                    # Most objects have no finalizer and are gone already.
-                    await self._member.get(kind, resource.name, resource.namespace)
-                except NotFound:
-                    left.pop()
+            if decided.fate is Fate.WAIT or not await self._delete(kind, resource, live):
+                left.append(resource)
         return left
+
+    async def _delete(self, kind: Kind[Any], resource: AppliedResource, live: JSONObject) -> bool:
+        """Delete an object that is still as we saw it, or another work may just have made it its own."""
+        meta = live["metadata"]
+        how = DeleteOptions(Preconditions(meta["uid"], meta["resourceVersion"]), "Background")
+        try:
+            await self._member.delete(kind, resource.name, resource.namespace, options=how)
+            # Most objects have no finalizer and are gone already.
+            await self._member.get(kind, resource.name, resource.namespace)
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        return False
 
     async def _is_gone(self, kind: Kind[Any], resource: AppliedResource) -> bool:
         """Make sure that an object is gone: a read may be of the past, an attempt to write is not."""
         how = DeleteOptions(Preconditions(uid=resource.uid), dry_run=True)
         try:
             await self._member.delete(kind, resource.name, resource.namespace, options=how)
-        except (NotFound, Conflict):  # or another object has its name
+        except NotFound:
             return True
+        except Conflict:
+            return False  # there is something; the next look will show what
         return False
 
     async def _disown(
@@ -193,9 +211,8 @@ class Records:
         )
 
     def _seen(self, delta: Delta[AppliedManifestWork]) -> None:
-        own = self._own.get(delta.object.metadata.name)
-        if own is not None and (delta.new is None or not newer(_version(own), _version(delta.new))):
-            del self._own[delta.object.metadata.name]
+        if delta.new is None:
+            self._confirmed.discard(delta.object.metadata.name)
 
 
 def kind_of(resource: AppliedResource) -> Kind[Any]:
@@ -208,7 +225,3 @@ def kind_of(resource: AppliedResource) -> Kind[Any]:
         dict[str, Any],
         namespaced=bool(resource.namespace),
     )
-
-
-def _version(record: AppliedManifestWork) -> str:
-    return record.metadata.resource_version

@@ -31,6 +31,8 @@ from echelon.kube.informer import Delta, Informer
 
 FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 60.0
+# For so many tries, some seconds, trouble of the server is not reported as trouble of the work.
+PASSING_TRIES = 5
 
 _Asked: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...]]
 
@@ -119,7 +121,7 @@ class Works:
         handled = await self._passes.apply(work, record)
         self._watch(name, handled)
         fresh = {place_of(each.resource): each.resource for each in handled if each.resource is not None}
-        listed = await self._passes.strays(work, record) + record.status.applied_resources
+        listed = await self._passes.strays(record, work.spec.workload.manifests) + record.status.applied_resources
         kept, dropped = leftovers(recorded(listed), [each.outcome.meta for each in handled])
         # The first pass of a work removes nothing: the hub may have been replaced, and its works come one by one.
         first = find(work.status.conditions, "Applied") is None
@@ -132,7 +134,8 @@ class Works:
         asked = _asked(work)
         tries = before.tries + 1 if before is not None and before.asked == asked else 1
         due, settled = self._due(again, tries, waiting=bool(left))
-        return _Standing(asked, tuple(handled), due, 0 if settled else tries)
+        told = [_patient(each, before, tries) for each in handled]
+        return _Standing(asked, tuple(told), due, 0 if settled else tries)
 
     async def _complete(self, work: ManifestWork) -> _Standing:
         """A work that is complete is never applied again, and still looked at."""
@@ -257,6 +260,15 @@ def concerns_agent(delta: Delta[ManifestWork]) -> bool:
         (old.metadata.deletion_timestamp, old.metadata.finalizers)
         != (new.metadata.deletion_timestamp, new.metadata.finalizers)
     )
+
+
+def _patient(handled: Handled, before: _Standing | None, tries: int) -> Handled:
+    """Say nothing of a trouble that may be over at the next try: a report of failure can stop a rollout."""
+    if not handled.passing or tries > PASSING_TRIES:
+        return handled
+    known = next((each for each in before.handled if each.spot == handled.spot), None) if before is not None else None
+    seen = handled.outcome.seen if known is None else known.outcome.seen
+    return replace(handled, outcome=replace(handled.outcome, applied=None, seen=seen))
 
 
 def _asked(work: ManifestWork) -> _Asked:

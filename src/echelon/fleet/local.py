@@ -66,11 +66,14 @@ class Local:
     _chance: Random
     _metrics: Metrics = field(default_factory=Metrics)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _controllers: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, settings: Settings, *, on_member: Callable[[int], None] | None = None) -> "Local":
         """Start everything. `on_member` hears how many members there are already."""
-        hub = await Hub.start(HubSettings(data=settings.data, host=settings.host, port=settings.port, audit="none"))
+        hub = await Hub.start(
+            HubSettings(data=settings.data, host=settings.host, port=settings.port, audit="none", keep_objects=True)
+        )
         try:
             await _serve(hub.client(), registry.crds())
             fleet = await Fleet.build(settings.fleet, seed=settings.seed, cluster_for=_cluster_maker(hub, on_member))
@@ -83,15 +86,32 @@ class Local:
 
     async def _begin(self) -> None:
         client = self.hub.client(field_manager="echelon")
-        controllers = Controllers(
-            client, SystemClock(), random=self._chance, metrics=self._metrics, instance="echelon-up"
-        )
-        await controllers.check()
-        self._spawn(controllers.run(), "controllers")
+        self._work()
         await self.fleet.start()
         for member in self.fleet.members.values():
             await _register(client, member)
             self._spawn(self._agent(member).run(), f"agent of {member.name}")
+
+    def _work(self) -> Controllers:
+        controllers = Controllers(
+            self.hub.client(field_manager="echelon"),
+            SystemClock(),
+            random=self._chance,
+            metrics=Metrics(),
+            instance="echelon-up",
+        )
+        self._controllers = self._spawn(controllers.run(), "controllers")
+        return controllers
+
+    async def restart_controllers(self) -> None:
+        """Stop the controllers, start them with empty hands, and wait until they have looked at everything."""
+        if self._controllers is not None:
+            self._controllers.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._controllers
+        controllers = self._work()
+        while not controllers.idle:  # noqa: ASYNC110 - queues have no event for being empty
+            await asyncio.sleep(0.05)
 
     def _agent(self, member: Member) -> Agent:
         name, cluster = member.name, member.cluster
@@ -116,10 +136,11 @@ class Local:
             act_as=act_as,
         )
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(_say_if_failed)
         self._tasks.append(task)
+        return task
 
     async def joined(self) -> int:
         """Return how many clusters have joined and are available."""

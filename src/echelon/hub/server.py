@@ -63,6 +63,9 @@ class Settings:
     full_sync: bool = False
     audit: Policy = "writes"
     anonymous: bool = True
+    keep_objects: bool = (
+        False  # decoded, for a process whose own controllers and agents read more than the network does
+    )
 
 
 @dataclass
@@ -139,7 +142,7 @@ class Hub:
             raise errors.BadRequest(f'the logical cluster name "{name}" is invalid: {found[0]}')
         issuer = f"https://echelon/clusters/{name}" if name else "https://echelon"
         accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
-        store = Store(self._log, name)
+        store = Store(self._log, name, keep_objects=self.settings.keep_objects)
         cluster = LogicalCluster(name, store, accounts=accounts)
         await bootstrap(cluster)
         authenticator = Authenticator(

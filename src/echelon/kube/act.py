@@ -93,7 +93,10 @@ class _Writing:
         failure: Exception | None = None
         try:
             while True:
-                running += [asyncio.create_task(self.write(one)) for one in islice(waiting, AT_ONCE - len(running))]
+                begun = [asyncio.create_task(self.write(one)) for one in islice(waiting, AT_ONCE - len(running))]
+                for task in begun:
+                    task.add_done_callback(_notice)
+                running += begun
                 if not running:
                     break
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -113,6 +116,12 @@ class _Writing:
                 await asyncio.wait(running)
         if failure is not None:
             raise failure
+
+
+def _notice(task: asyncio.Task[Written]) -> None:
+    """Take note of how a write ended: when one failure ends them all, nobody else asks the others for theirs."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _after_own(action: Write, own: Mapping[tuple[str, str, str], Written]) -> Write:

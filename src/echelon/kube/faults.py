@@ -216,20 +216,9 @@ class FaultyClient:
         timeout_seconds: int = 0,
     ) -> AsyncIterator[Event[T]]:
         """Follow changes, with everything that happens to long connections."""
-
-        def connect(start: str) -> AsyncIterator[Event[T]]:
-            return self._client.watch(
-                kind,
-                namespace,
-                labels=labels,
-                fields=fields,
-                resource_version=start,
-                bookmarks=bookmarks,
-                initial_events=initial_events,
-                timeout_seconds=timeout_seconds,
-            )
-
-        return self._troubled(kind, namespace, resource_version, connect)
+        asked: dict[str, Any] = {"labels": labels, "fields": fields, "bookmarks": bookmarks}
+        asked |= {"initial_events": initial_events, "timeout_seconds": timeout_seconds}
+        return self._troubled(kind, namespace, resource_version, asked)
 
     async def create(
         self, kind: Kind[T], body: dict[str, Any], namespace: str = "", *, options: WriteOptions | None = None
@@ -375,10 +364,11 @@ class FaultyClient:
         return version
 
     async def _troubled(
-        self, kind: Kind[T], namespace: str, version: str, connect: Callable[[str], AsyncIterator[Event[T]]]
+        self, kind: Kind[T], namespace: str, version: str, asked: dict[str, Any]
     ) -> AsyncGenerator[Event[T], None]:
         """Pass on what a stream brings, until fate has it otherwise."""
-        stream = connect(await self._start(kind, namespace, version))
+        start = await self._start(kind, namespace, version)
+        stream = self._client.watch(kind, namespace, resource_version=start, **asked)
         faults, random = self._faults, self._random
         stalls, closes = self._happens("stall", faults.stall), self._happens("close", faults.close)
         left = random.randint(0, _FATED_EVENTS) if stalls or closes else -1

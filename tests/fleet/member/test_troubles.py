@@ -7,11 +7,13 @@ import pytest
 
 from echelon.api.apps import DAEMON_SET, DEPLOYMENT
 from echelon.api.core import NODE, POD
+from echelon.api.kruise import CLONE_SET
+from echelon.fleet.loop import PROCESS, running
 from echelon.fleet.member.profile import NodeShape
 from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, ImageError, Offline, SlowApi, SlowStart
 from echelon.kube.client import Event, EventType, MergePatch
 from echelon.kube.errors import Unavailable
-from tests.fleet.member.world import NS, World, is_ready, told, waiting_reason
+from tests.fleet.member.world import NS, World, is_ready, told, waiting_reason, workload
 
 
 def test_an_image_that_cannot_be_pulled_stops_a_rollout_until_its_deadline() -> None:
@@ -240,3 +242,35 @@ def test_a_slow_cluster_takes_its_time_to_answer() -> None:
         assert loop.time() - began == 2.0
 
     told(story, SlowApi(seconds=2.0))
+
+
+def test_a_member_goes_on_when_the_process_that_wrote_into_it_stands_still() -> None:
+    async def story(world: World) -> None:
+        async def agent() -> None:
+            PROCESS.set("agent")
+            await world.create(DEPLOYMENT)
+            running().pause("agent", 300)
+            await asyncio.sleep(0)
+
+        stopped = asyncio.create_task(agent())
+        await asyncio.sleep(30)
+        assert not stopped.done()
+        assert world.images() == ["web:1"] * 3
+        await stopped
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("spec", "confusing"), [({"updateStrategy": {"maxUnavailable": "many"}}, True), ({"template": {}}, False)]
+)
+def test_a_workload_that_makes_no_sense_does_not_stop_the_others(spec: dict[str, Any], confusing: bool) -> None:
+    async def story(world: World) -> None:
+        senseless = {**workload(CLONE_SET), "metadata": {"name": "senseless"}}
+        senseless["spec"] |= spec
+        await world.client.create(CLONE_SET.untyped(), senseless, NS)
+        await world.create(DEPLOYMENT)
+        await asyncio.sleep(30)
+        assert world.images() == ["web:1"] * 3
+
+    told(story, confusing=confusing)

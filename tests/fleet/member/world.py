@@ -1,6 +1,7 @@
 """One simulated member in virtual time, and what stories about it need."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -91,6 +92,17 @@ def waiting_reason(pod: JSONObject) -> str:
     return str((state.get("waiting") or {}).get("reason", ""))
 
 
+class Confusion(logging.Handler):
+    """Notes when a member did not understand something."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.noted: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.noted.append(self.format(record))
+
+
 def told(
     story: Callable[[World], Awaitable[None]],
     *troubles: Trouble,
@@ -98,8 +110,9 @@ def told(
     nodes: tuple[NodeShape, ...] = (NodeShape(),),
     version: str = "v1.36.1",
     pace: Pace = STEADY,
+    confusing: bool = False,
 ) -> World:
-    """Tell a story about a member, in virtual time."""
+    """Tell a story about a member, in virtual time; there is nothing in it that confuses, unless it says so."""
 
     async def main() -> World:
         cluster = await born("c", clock=running().clock.now, seed=seed)
@@ -116,4 +129,11 @@ def told(
             keeping.cancel()
         return world
 
-    return run(main(), seed)
+    confusion, log = Confusion(), logging.getLogger("echelon.fleet.member")
+    log.addHandler(confusion)
+    try:
+        world = run(main(), seed)
+    finally:
+        log.removeHandler(confusion)
+    assert bool(confusion.noted) == confusing, confusion.noted
+    return world

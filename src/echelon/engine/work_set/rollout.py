@@ -78,7 +78,7 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     if control.aborted and past.completed is not None:
         back_to = past.completed
         content = read_content(back_to.template)
-    sharing = share_out(view)
+    sharing = share_out(view, content.digest)
     rolling = _Rolling(view, content, now, _steering(control, back_to), sharing.works, at_once=back_to is not None)
     refs = tuple(rolling.ref(share) for share in sharing.shares)
     return Rollout(content, past, control, malformed, sharing, refs, back_to)
@@ -108,10 +108,10 @@ class _Rolling:
 
     def ref(self, share: Share) -> RefRollout:
         strategy = share.strategy
+        if self.at_once:  # also where the user's strategy is what went wrong
+            strategy = Strategy(deadline=strategy.deadline if strategy is not None else None)
         if strategy is None:
             return RefRollout(share, None, self._standing_still(share))
-        if self.at_once:
-            strategy = Strategy(deadline=strategy.deadline)
         decision = decide(strategy, share.groups, self._statuses(share), self.now, self.control)
         return RefRollout(share, decision, decision.standings)
 
@@ -119,13 +119,15 @@ class _Rolling:
         """Return the clusters that have the content, and those where nothing can be written at the moment.
 
         One that is still busy with older content goes first when others start: it is disturbed already, and the same
-        places serve for both.
+        places serve for both. Unless nobody lists it at the moment: then it only takes a place.
         """
         digest, works = self.content.digest, self.works
-        clusters = share.groups.clusters
+        clusters, lingering = share.groups.clusters, share.lingering
         found = [
             work.status
             if work.digest == digest or work.terminating
+            else ClusterStatus(cluster, Phase.PROGRESSING)
+            if cluster in lingering
             else ClusterStatus(cluster, Phase.TO_APPLY, work.status.since)
             for cluster, work in works.items()
             if (work.digest == digest or work.terminating or work.status.phase is not Phase.SUCCEEDED)

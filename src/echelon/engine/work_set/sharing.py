@@ -7,9 +7,10 @@ not have its cluster.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
+from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.strategy import BadStrategy, Strategy, read_strategy
 from echelon.engine.work_set.view import RefView, WorkSetView, WorkView
 
@@ -32,6 +33,7 @@ class Share:
     groups: DecisionGroups = field(default_factory=lambda: DecisionGroups({}))
     strategy: Strategy | None = None
     trouble: Trouble | None = None
+    lingering: frozenset[str] = frozenset()  # clusters of the last group that no decision has at the moment
 
     @property
     def settled(self) -> bool:
@@ -49,8 +51,8 @@ class Sharing:
     doubtful: bool = False  # there may be more to delete, and what is known is not new enough to tell
 
 
-def share_out(view: WorkSetView) -> Sharing:
-    """Share the clusters out among the references."""
+def share_out(view: WorkSetView, digest: str) -> Sharing:
+    """Share the clusters out among the references; `digest` is of what they are to have."""
     readable = [ref for ref in view.refs if ref.placement is not None and not ref.placement.trouble]
     owners: dict[str, RefView] = {}
     for ref in reversed(readable):
@@ -58,7 +60,7 @@ def share_out(view: WorkSetView) -> Sharing:
             owners.update(dict.fromkeys(ref.placement.groups.clusters, ref))
     works, doubles = _one_each(view, owners)
     _leave_to_the_unreadable(view, works, owners)
-    shares = tuple(_share(view, ref, owners, works) for ref in view.refs)
+    shares = tuple(_share(view, ref, owners, works, digest) for ref in view.refs)
     gone = _deselected(view, works, owners)
     # Who wrote a work knew why. Decisions that are older than that say nothing against it.
     certain = [work for work in gone if not view.behind(work)]
@@ -94,7 +96,9 @@ def _leave_to_the_unreadable(view: WorkSetView, works: Mapping[str, WorkView], o
             del owners[cluster]
 
 
-def _share(view: WorkSetView, ref: RefView, owners: Mapping[str, RefView], works: Mapping[str, WorkView]) -> Share:
+def _share(
+    view: WorkSetView, ref: RefView, owners: Mapping[str, RefView], works: Mapping[str, WorkView], digest: str
+) -> Share:
     if ref.placement is None:
         message = f"there is no placement {ref.name} in namespace {view.work_set.metadata.namespace}"
         return Share(ref, trouble=Trouble(NOT_FOUND, message))
@@ -104,36 +108,30 @@ def _share(view: WorkSetView, ref: RefView, owners: Mapping[str, RefView], works
     if not all(owners.get(cluster) is ref for cluster in groups.clusters):
         owned = {key: frozenset(c for c in each if owners.get(c) is ref) for key, each in groups.groups.items()}
         groups = DecisionGroups(owned)
-    if not ref.placement.settled:
-        groups = _with_lingering(view, ref, groups, owners, works.values())
+    lingering: frozenset[str] = frozenset()
+    if not ref.placement.settled and (lingering := _lingering(ref, owners, works.values(), digest)):
+        last = max(groups.groups, default=GroupKey())
+        groups = DecisionGroups({**groups.groups, last: groups.groups.get(last, frozenset()) | lingering})
     try:
-        return Share(ref, groups, read_strategy(ref.strategy, ref.placement.group_size))
+        return Share(ref, groups, read_strategy(ref.strategy, ref.placement.group_size), lingering=lingering)
     except BadStrategy as error:
-        number = view.refs.index(ref)
-        return Share(ref, groups, trouble=Trouble(NOT_AS_EXPECTED, f"spec.placementRefs[{number}].{error}"))
+        trouble = Trouble(NOT_AS_EXPECTED, f"spec.placementRefs[{view.refs.index(ref)}].{error}")
+        return Share(ref, groups, trouble=trouble, lingering=lingering)
 
 
-def _with_lingering(
-    view: WorkSetView,
-    ref: RefView,
-    groups: DecisionGroups,
-    owners: Mapping[str, RefView],
-    works: Iterable[WorkView],
-) -> DecisionGroups:
-    """Keep clusters in the rollout whose decision is just being rewritten.
+def _lingering(ref: RefView, owners: Mapping[str, RefView], works: Iterable[WorkView], digest: str) -> frozenset[str]:
+    """Return clusters that stay in the rollout although nobody lists them while decisions are being rewritten.
 
-    They may be in flight, and a place that is taken must not be given away because nobody lists it for a moment. In the
-    last group they hold nobody back who is before them.
+    They may be in flight, and a place that is taken must not be given away because its cluster is moved from one
+    decision to another. In the last group they hold nobody back who is before them.
     """
-    staying = frozenset(
+    return frozenset(
         work.cluster
         for work in works
-        if work.cluster not in owners and work.placement == ref.name and work.digest == view.content.digest
+        if work.cluster not in owners
+        and work.placement == ref.name
+        and (work.digest == digest or work.status.phase is not Phase.SUCCEEDED)
     )
-    if not staying:
-        return groups
-    last = max(groups.groups, default=GroupKey())
-    return replace(groups, groups={**groups.groups, last: groups.groups.get(last, frozenset()) | staying})
 
 
 def _deselected(view: WorkSetView, works: Mapping[str, WorkView], owners: Mapping[str, RefView]) -> list[WorkView]:

@@ -152,6 +152,8 @@ class Member:
                     pass  # somebody was faster, and their write will bring this back
                 except ApiError as error:
                     _log.warning("%s: %s cannot go on: %s", self.name, "/".join(key), error)
+                except Exception:  # noqa: BLE001 - an object that makes no sense must not stop all the others
+                    _log.exception("%s: %s cannot be understood", self.name, "/".join(key))
         finally:
             self._working = None
 

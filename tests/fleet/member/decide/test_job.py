@@ -28,6 +28,7 @@ def a_view(text: str, *, parallelism: int = 1, completions: int | None = 1, back
         ("ssss", 3, 5, 1, 0),
         ("rs", 3, 5, 2, 0),
         ("f", 1, 1, 1, 0),
+        ("ff", 1, 1, 1, 0),  # as many failures as allowed
         ("fff", 1, 1, 0, 0),  # more failures than allowed
         ("fffr", 1, 2, 0, 1),  # the rest is called off
         ("rrr", 1, 5, 0, 2),

@@ -71,6 +71,7 @@ def test_in_parallel_nobody_waits_for_the_others() -> None:
     # Without a count of what is unavailable only higher ordinals are looked at.
     assert doing("oOO", 3, ordered=False) == "-2"
     assert doing("oON", 3, ordered=False) == "-1"
+    assert doing("OOn", 3, ordered=False) == ""
 
 
 def test_pods_below_the_partition_keep_and_get_back_the_old_revision() -> None:

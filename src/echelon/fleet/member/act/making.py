@@ -15,7 +15,8 @@ async def make_pod(place: Place, owner: JSONObject, template: JSONObject, name: 
     if name.endswith("-"):
         own["generateName"] = name
         name = free_name(place, namespace, name)
-    content = {"spec": {**template["spec"], **spec} if spec else template["spec"]}
+    wanted = template.get("spec") or {}
+    content = {"spec": {**wanted, **spec} if spec else wanted}
     await place.writer.create(Key(PODS, namespace, name), content, own)
 
 
