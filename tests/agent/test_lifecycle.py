@@ -10,6 +10,9 @@ from echelon.api.core import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
 from echelon.api.kinds import Kind
 from echelon.api.rbac import CLUSTER_ROLE, ROLE_BINDING
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+from echelon.hub.client import InProcessClient
+from echelon.hub.server import ROOT
+from echelon.kube.errors import TooManyRequests
 from tests.agent.world import CLUSTER, HUB, World, condition, config_map, deployment, told
 
 GUEST = Kind[Any]("example.io", "v1", "Guest", "guests", dict[str, Any])
@@ -348,3 +351,49 @@ def test_asking_again_applies_again_at_once() -> None:
         assert await here.member.has(CONFIG_MAP, "one", "later")
 
     told(story)
+
+
+def test_a_work_that_comes_back_under_its_old_name_is_applied_again() -> None:
+    async def story(here: World) -> None:
+        for value in ("1", "2", "3"):
+            await here.work(config_map("one", a=value))
+            assert (await here.member.get(CONFIG_MAP, "one"))["data"] == {"a": value}
+            assert await here.status("Applied") == "True"
+            await here.hub.delete(MANIFEST_WORK, "w", CLUSTER)
+            await here.settle()
+            assert not await here.member.has(CONFIG_MAP, "one")
+
+    told(story)
+
+
+class Busy(InProcessClient):
+    """A server that is busy now and then."""
+
+    refusing = 0
+
+    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        if kind.plural == "configmaps" and type(self).refusing > 0:
+            type(self).refusing -= 1
+            raise TooManyRequests("busy")
+        return await super().get(kind, name, namespace)
+
+
+def test_a_server_that_is_busy_for_a_moment_is_no_failure_of_the_work() -> None:
+    async def story(here: World) -> None:
+        Busy.refusing = 0
+        here.member.client = Busy(here.member.cluster, ROOT)
+        here.start()
+        await here.work(config_map("one"))
+        status = (await here.seen()).status
+        Busy.refusing = 4
+        await here.touch()
+        assert Busy.refusing == 0
+        assert (await here.seen()).status == status
+        Busy.refusing = 1000
+        await here.touch()
+        assert await here.each("Applied") == ["False"]
+        Busy.refusing = 0
+        await asyncio.sleep(61)
+        assert await here.each("Applied") == ["True"]
+
+    told(story, started=False)

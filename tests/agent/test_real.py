@@ -154,6 +154,15 @@ async def prepare(place: Place) -> None:
         await real.create(MANAGED_CLUSTER, place.cluster, spec={"hubAcceptsClient": True})
 
 
+async def joined(real: Real) -> None:
+    async def so() -> bool:
+        cluster = await real.client.get(MANAGED_CLUSTER, real.place.cluster)
+        said = {each.type for each in cluster.status.conditions if each.status == "True"}
+        return {"HubAcceptedManagedCluster", "ManagedClusterJoined", "ManagedClusterConditionAvailable"} <= said
+
+    await real.until(so)
+
+
 @pytest.fixture(scope="module")
 def place(control_plane: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """An agent and the controller that lets it in, until the last test of this module is over."""
@@ -175,17 +184,12 @@ def place(control_plane: Access, tmp_path_factory: pytest.TempPathFactory) -> It
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
             stack.callback(process.wait)
             stack.callback(process.terminate)
+        made.tell(joined)
         yield made
 
 
 def test_the_agent_registers_with_the_rights_that_it_is_given(place: Place) -> None:
     async def story(real: Real) -> None:
-        async def joined() -> bool:
-            cluster = await real.client.get(MANAGED_CLUSTER, place.cluster)
-            said = {each.type for each in cluster.status.conditions if each.status == "True"}
-            return {"HubAcceptedManagedCluster", "ManagedClusterJoined", "ManagedClusterConditionAvailable"} <= said
-
-        await real.until(joined)
         cluster = await real.client.get(MANAGED_CLUSTER, place.cluster)
         assert cluster.status.version.kubernetes.startswith("v1.")
         assert {each.name for each in cluster.status.cluster_claims} >= {"id.k8s.io"}

@@ -208,3 +208,21 @@ def test_rules_of_the_user_give_conditions_and_a_bad_one_gives_false() -> None:
         assert "Filled" not in {each.type for each in (await here.manifests())[0].conditions}
 
     told(story)
+
+
+def test_news_that_only_reword_what_the_hub_knows_are_told_together() -> None:
+    async def story(here: World) -> None:
+        await here.work(deployment())
+        await here.settle(10)
+        mark = len(here.hub.commits)
+        for count in (0, 1, 0, 1):
+            await ready(here, count)
+        await here.settle(10)
+        assert "1 of 2 available" in (await here.condition("Progressing")).message
+        assert len(here.hub.writes_since(mark)) <= 3
+        mark = len(here.hub.commits)
+        await ready(here, 2)  # this is more than words, and told at once
+        assert await here.status("Progressing") == "False"
+        assert len(here.hub.writes_since(mark)) == 1
+
+    told(story)

@@ -73,7 +73,8 @@ async def build(world: World) -> None:
             random=world.random,
             metrics=Metrics(),
             hub_hash=HUB,
-            settings=Settings(eviction_grace_seconds=3600),
+            # A process that is born into the past of a replica may apply a work that is gone; this ends it.
+            settings=Settings(eviction_grace_seconds=600),
         )
         await agent.run()
 
@@ -132,7 +133,7 @@ def _of(obj: JSONObject, work: str) -> bool:
 SCENARIO = Scenario("works under faults", build, goal, (Invariant("wanted objects stay", kept),), chaos_seconds=400.0)
 
 
-@pytest.mark.parametrize("seed", seeds(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_an_agent_gets_through_chaos(seed: int) -> None:
     simulate(SCENARIO, seed)
 

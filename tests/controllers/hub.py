@@ -120,7 +120,7 @@ class Hub:
             while True:
                 try:
                     await check()
-                except (AssertionError, LookupError, StopIteration):
+                except (AssertionError, LookupError):
                     await asyncio.sleep(0.05)
                 else:
                     break
@@ -164,10 +164,11 @@ class Hub:
 
     async def clusters(self, names: Iterable[str], cluster_set: str = "set", **labels: str) -> None:
         work = [self.cluster(name, cluster_set, labels=labels) for name in names]
-        if self.patience:
+        if self.patience:  # a real server answers late, and many at once
             await asyncio.gather(*work)
-        for each in () if self.patience else work:
-            await each
+        else:
+            for each in work:
+                await each
 
     async def delete(self, kind: Kind[Any], name: str, namespace: str = "") -> None:
         await self.client.delete(kind, self.named(kind, name), namespace)

@@ -7,6 +7,7 @@ them and exchanges clusters between full ones: that is when a cluster can get lo
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ GROUPS = ("one", "two")
 HOME = {name: GROUPS[number % 2] for number, name in enumerate(STABLE)}
 LIMIT = 2  # clusters in a decision
 STEPS = 14
+
+SEEN: Counter[str] = Counter()  # what happened in all worlds of this process, to know that they are worth running
 
 # Deaths in the middle of updates, requests that arrive after the death, and reads of an older state.
 CRUEL = Faults(crash=0.2, late_write=0.5, stale=0.3, delay=0.3, conflict=0.1, latency=(0.0, 0.5))
@@ -104,6 +107,7 @@ class People:
     async def meddle(self) -> None:
         for step in range(STEPS):
             what = self.chance.random()
+            SEEN["regrouping"] += what >= 0.8 and self.regroup
             if what < 0.3:
                 await self.exchange()
             elif what < 0.4:
@@ -149,6 +153,7 @@ class People:
 
     async def change_sets(self) -> None:
         """Bind a second set, or take it away; or name the sets that count."""
+        SEEN["sets"] += 1
         if self.chance.random() < 0.3:
             await self.alter({"spec": {"clusterSets": self.chance.choice((None, ["set"], ["more", "set"]))}})
         elif self.bound:
@@ -200,6 +205,7 @@ class Reader:
         before, after = commit.previous, None if commit.type is EventType.DELETED else commit.object
         if after is None:
             del self.decisions[commit.key.name]
+            SEEN["deletion"] += 1
         else:
             self.decisions[commit.key.name] = after
         wrong = self._vanished()
@@ -223,6 +229,7 @@ class Reader:
         here = listed(after)
         if len(here) <= LIMIT or (before is not None and here == listed(before)):
             return None
+        SEEN["surge"] += 1
         others = (listed(decision) for decision in self.decisions.values() if decision is not after)
         return None if set(here).intersection(chain.from_iterable(others)) else f"{here} are too many without a surge"
 
@@ -298,6 +305,7 @@ async def build(world: World) -> None:
     await furnish(world.client())
     if world.random.random() < 0.3:
         lease = Lease(NS)
+        SEEN["two leaders"] += 1
         for name in ("first", "second"):
             world.start(Component(name, partial(controller, name=name, lease=lease)))
     else:

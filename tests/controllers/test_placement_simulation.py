@@ -4,16 +4,38 @@ One life proves little, so there are thousands, of a tenth of a second each. The
 processors to share.
 """
 
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
 import pytest
 
 from echelon.fleet.simulation import seeds
-from tests.controllers.placement_world import live
+from tests.controllers.placement_world import SEEN, live
 
 LIVES = 2000
 PORTION = 50
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Keep to oneself what goes wrong in thousands of lives; of a single one it is worth reading."""
+    if len(seeds(2)) > 1:
+        logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("first", seeds(LIVES)[::PORTION])
 def test_nobody_vanishes_whatever_goes_wrong(first: int) -> None:
     commits = [live(seed).commits for seed in seeds(PORTION, first)]
     assert min(commits) > 60
+
+
+def test_these_lives_are_not_boring() -> None:
+    SEEN.clear()
+    injected: Counter[str] = Counter()
+    for seed in range(24):
+        injected.update(live(seed).injected)
+    assert SEEN.keys() >= {"surge", "deletion", "regrouping", "sets", "two leaders"}
+    assert injected.keys() >= {"kill", "crash", "pause", "stale", "conflict", "lost_answer", "late_write", "stall"}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from echelon.api import registry
@@ -16,7 +16,7 @@ from echelon.api.meta import Condition
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import GROUP, MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet
-from echelon.engine.work_set.names import PLACEMENT_LABEL, REVISION_ANNOTATION, SET_LABEL
+from echelon.engine.work_set.names import SET_LABEL
 from echelon.fleet.loop import run
 from echelon.kube.errors import AlreadyExists
 from tests.controllers import hub as hubs
@@ -54,7 +54,6 @@ class WorkWorld:
     """What a story about work sets is told with."""
 
     hub: Hub
-    written: list[tuple[str, str]] = field(default_factory=list)  # cluster and version of each write of content
 
     def start(self) -> asyncio.Task[None]:
         return self.hub.start("work-sets")
@@ -249,6 +248,3 @@ def told(
                 assert not task.done() or task.cancelled()
 
     run(main(), seed)
-
-
-__all__ = ["NS", "PLACEMENT_LABEL", "REVISION_ANNOTATION", "SET_LABEL", "now"]

@@ -57,9 +57,9 @@ class ProcessGroup:
         )
         self.servers: list[Server] = []
 
-    def start(self, program: Path, arguments: Sequence[str]) -> Server:
-        """Start a program; its output goes into a file of its name."""
-        log = self._directory / f"{program.name}.log"
+    def start(self, program: Path, arguments: Sequence[str], name: str = "") -> Server:
+        """Start a program; its output goes into a file of that name, or of the program's."""
+        log = self._directory / f"{name or program.name}.log"
         with ExitStack() as stack:
             output = stack.enter_context(log.open("ab"))
             process = subprocess.Popen(
@@ -69,7 +69,7 @@ class ProcessGroup:
                 stderr=output,
                 process_group=self._guard.pid,
             )
-        server = Server(program.name, process, log)
+        server = Server(name or program.name, process, log)
         self.servers.append(server)
         return server
 

@@ -478,6 +478,34 @@ def test_a_cache_that_never_shows_a_write_is_not_waited_for_longer_than_the_limi
     told(story)
 
 
+def test_a_cache_that_hears_of_other_things_is_behind_and_gets_more_time() -> None:
+    async def story(here: World) -> None:
+        def plan(key: Key) -> Plan:
+            if key.name != "a":
+                return NOTHING
+            planned.append(running().time())
+            return Plan((Patch(CONFIG_MAP, "a", {"data": {"n": str(len(planned))}}, key.namespace),))
+
+        planned: list[float] = []
+        await here.client.create(CONFIG_MAP, body("a"), "default")
+        for number in range(15):
+            await here.client.create(CONFIG_MAP, body(f"other-{number}"), "default")
+        await here.maps.wait_synced()
+        here.client.delay = 1.0  # each event comes a second after the one before
+        controller = here.controller(Deciding(plan), guard_seconds=5.0)
+        controller.watch(here.maps)
+        for number in range(15):
+            await here.client.patch(CONFIG_MAP, f"other-{number}", MergePatch({"data": {"x": "y"}}), "default")
+        here.start(controller)
+        await asyncio.sleep(1)
+        controller.queue.add(Key("a", "default"))
+        await asyncio.sleep(100)
+        assert here.count("echelon_guard_timeouts_total") == 0
+        assert len(planned) >= 2
+
+    told(story)
+
+
 def test_writes_that_no_cache_of_the_controller_will_show_are_not_waited_for() -> None:
     async def story(here: World) -> None:
         def plan(_: Key) -> Plan:

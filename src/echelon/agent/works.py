@@ -6,6 +6,8 @@ a fleet at rest writes nothing.
 """
 
 import asyncio
+import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
@@ -14,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from echelon.agent.passes import Handled, Passes
-from echelon.agent.records import Records
+from echelon.agent.records import RecordEnding, Records
 from echelon.agent.settings import FINALIZER, RETRIED_AT, Settings
 from echelon.agent.sights import Sights, Spot
 from echelon.api.base import JSONObject
@@ -22,7 +24,7 @@ from echelon.api.meta import Condition
 from echelon.api.work import MANIFEST_WORK, ManifestWork, ManifestWorkStatus
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.engine.work.cleaning import Place, leftovers, place_of, recorded
-from echelon.engine.work.reporting import Found, Outcome, Sight, report
+from echelon.engine.work.reporting import Found, Sight, report
 from echelon.kube.cache import identity_of
 from echelon.kube.client import Client, MergePatch, WriteOptions
 from echelon.kube.clock import Clock
@@ -33,18 +35,27 @@ FIRST_PAUSE_SECONDS = 0.1
 LAST_PAUSE_SECONDS = 60.0
 # For so many tries, some seconds, trouble of the server is not reported as trouble of the work.
 PASSING_TRIES = 5
+# How often news that only reword what the hub knows are worth a write: "2 of 5 available", "3 of 5 available", ...
+WORDS_SECONDS = 3.0
+
+_log = logging.getLogger(__name__)
 
 _Asked: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
 class _Standing:
-    """How far a work has come. `due`: when to apply it again although nothing changed; `tries` since all was well."""
+    """How far a work has come.
+
+    `due`: when to apply it again although nothing changed; `tries` since all was well; `told`: when the hub last heard
+    of it; `reported` is missing if there is more to tell.
+    """
 
     asked: _Asked
     handled: tuple[Handled, ...]
     due: float
     tries: int = 0
+    told: float = -math.inf
     reported: ManifestWorkStatus | None = None
 
 
@@ -103,15 +114,32 @@ class Works:
             work = await self._patch(work, {"metadata": {"finalizers": [*work.metadata.finalizers, FINALIZER]}})
         now, before = asyncio.get_running_loop().time(), self._standing.get(name)
         if before is None or before.asked != _asked(work) or now >= before.due:
-            standing = await self._complete(work) if _is_complete(work) else await self._apply(work, before)
+            try:
+                standing = await self._complete(work) if _is_complete(work) else await self._apply(work, before)
+            except RecordEnding as wait:
+                # A work may be back before the end of its predecessor; that end leads to another turn.
+                _log.info("%s waits: %s", name, wait)
+                return self._settings.status_sync_seconds
         else:
             handled = tuple([await self._look(each) for each in before.handled])
             if handled == before.handled and work.status == before.reported:
                 return self._next_look(before)
             standing = replace(before, handled=handled)
         self._standing[name] = standing
-        reported = await self._report(work, [each.outcome for each in standing.handled])
-        self._standing[name] = replace(standing, reported=reported)
+        status = report(
+            work,
+            [each.outcome for each in standing.handled],
+            self._clock.now(),
+            raw_limit=self._settings.max_json_raw_bytes,
+        )
+        if status != work.status:
+            left = standing.told + WORDS_SECONDS - now
+            if left > 0 and _differ_in_words(status, work.status):
+                self._standing[name] = replace(standing, reported=None)
+                return min(left, self._next_look(standing))
+            work = await self._patch(work, {"status": msgspec.to_builtins(status)}, "status")
+            standing = replace(standing, told=now)
+        self._standing[name] = replace(standing, reported=work.status)
         return self._next_look(standing)
 
     async def _apply(self, work: ManifestWork, before: _Standing | None) -> _Standing:
@@ -135,7 +163,8 @@ class Works:
         tries = before.tries + 1 if before is not None and before.asked == asked else 1
         due, settled = self._due(again, tries, waiting=bool(left))
         told = [_patient(each, before, tries) for each in handled]
-        return _Standing(asked, tuple(told), due, 0 if settled else tries)
+        last = before.told if before is not None else -math.inf
+        return _Standing(asked, tuple(told), due, 0 if settled else tries, last)
 
     async def _complete(self, work: ManifestWork) -> _Standing:
         """A work that is complete is never applied again, and still looked at."""
@@ -182,12 +211,6 @@ class Works:
         if all(each.spot is None or self._sights.watched(each.spot) for each in standing.handled):
             return left
         return min(left, self._settings.status_sync_seconds * self._random.uniform(1.0, 1.9))
-
-    async def _report(self, work: ManifestWork, outcomes: list[Outcome]) -> ManifestWorkStatus:
-        status = report(work, outcomes, self._clock.now(), raw_limit=self._settings.max_json_raw_bytes)
-        if status != work.status:
-            work = await self._patch(work, {"status": msgspec.to_builtins(status)}, "status")
-        return work.status
 
     async def _end(self, work: ManifestWork) -> None:
         """Remove what was applied for a work, and then let it go."""
@@ -275,6 +298,18 @@ def _asked(work: ManifestWork) -> _Asked:
     """Return what decides whether a work was already applied as it is."""
     meta = work.metadata
     return meta.uid, meta.generation, meta.annotations.get(RETRIED_AT, ""), tuple(sorted(meta.labels.items()))
+
+
+def _differ_in_words(one: ManifestWorkStatus, other: ManifestWorkStatus) -> bool:
+    """Tell whether two reports say the same to a program."""
+    return one.resource_status == other.resource_status and _wordless(one) == _wordless(other)
+
+
+def _wordless(status: ManifestWorkStatus) -> list[tuple[object, ...]]:
+    return [
+        (each.type, each.status, each.reason, each.observed_generation, each.last_transition_time)
+        for each in status.conditions
+    ]
 
 
 def _is_complete(work: ManifestWork) -> bool:

@@ -17,7 +17,7 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement_sources import decisions_informer
 from echelon.controllers.work_refusals import Refusals
-from echelon.controllers.work_sets import Caches, WorkSetReconciler
+from echelon.controllers.work_sets import STATUS_SECONDS, Caches, WorkSetReconciler
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkSet
 from echelon.kube.cache import Key, key_of
@@ -80,6 +80,12 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
     def placement_changed(delta: Delta[Placement]) -> None:
         collect(reconciler.users_of(key_of(delta.object)), initial=delta.initial)
 
+    def set_changed(delta: Delta[WorkSet]) -> None:
+        # A leader that was replaced without knowing it may have had the last word, and it knew less. Our own words may
+        # come back before the server has confirmed them; then there is one look too many, and it finds nothing to do.
+        if delta.old is not None and delta.new is not None and not reconciler.wrote(delta.new):
+            controller.queue.add(key_of(delta.new), ROUTINE, after=STATUS_SECONDS)
+
     # These keep the views and are the first to hear; the controller only has to know of the caches.
     caches.works.on_change(work_changed)
     caches.decisions.on_change(decision_changed)
@@ -87,6 +93,7 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
     controller.watch(caches.works, keys=_none)
     controller.watch(caches.decisions, keys=_none)
     controller.watch(caches.placements, keys=_none)
+    caches.sets.on_change(set_changed)
     controller.watch(caches.sets, when=_is_asked_for)
     controller.watch(caches.revisions, keys=_sets_of)
 

@@ -65,6 +65,7 @@ class WorkSetReconciler:
         self._placements: dict[Key, tuple[tuple[str, ...], PlacementView]] = {}  # with the versions they are from
         self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
         self._told: dict[Key, float] = {}  # when the status was written last
+        self._versions: dict[Key, str | None] = {}  # of each set, as it was written by this process
         self._own: set[str] = set()  # uids of the works that were written by this process
         self._backs = 0  # how often a cache went back to an older state
 
@@ -88,8 +89,14 @@ class WorkSetReconciler:
         """Hear of a write that was made."""
         if written.kind is MANIFEST_WORK_REPLICA_SET:
             self._told[key] = asyncio.get_running_loop().time()
+            self._versions[key] = written.resource_version
         elif written.kind is MANIFEST_WORK and written.resource_version is not None:
             self._own.add(written.uid)
+
+    def wrote(self, work_set: WorkSet) -> bool:
+        """Whether a set is as this process wrote it."""
+        meta = work_set.metadata
+        return self._versions.get(Key(meta.name, meta.namespace)) == meta.resource_version
 
     def work_changed(self, delta: Delta[ManifestWork]) -> Iterable[Key]:
         """Follow a work; return the sets to which the change means something."""
@@ -220,6 +227,7 @@ class WorkSetReconciler:
     def _forget(self, key: Key) -> None:
         self._contents.pop(key, None)
         self._told.pop(key, None)
+        self._versions.pop(key, None)
         self._refusals.forget(f"{key.namespace}.{key.name}")
 
 

@@ -41,6 +41,9 @@ _ON_MEMBERS = tuple(
     if crd["spec"]["group"] == KRUISE or crd["metadata"]["name"] == APPLIED_MANIFEST_WORK.resource
 )
 
+# Changes that a member remembers: its few watches keep up, and a thousand members must fit into memory.
+_MEMBER_HISTORY = 200
+
 _log = logging.getLogger(__name__)
 
 
@@ -172,7 +175,7 @@ def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
 
     async def make(name: str) -> LogicalCluster:
         nonlocal count
-        cluster = await hub.add_cluster(name)
+        cluster = await hub.add_cluster(name, history=_MEMBER_HISTORY)
         await _serve(hub.client(name), _ON_MEMBERS)
         count += 1
         if heard is not None:

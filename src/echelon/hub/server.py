@@ -35,7 +35,7 @@ from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
-from echelon.hub.storage.store import Key, Store
+from echelon.hub.storage.store import HISTORY, Key, Store
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
 from echelon.hub.web.http import Gate, Served
@@ -134,7 +134,7 @@ class Hub:
         )
         self._ready = True
 
-    async def add_cluster(self, name: str) -> LogicalCluster:
+    async def add_cluster(self, name: str, *, history: int = HISTORY) -> LogicalCluster:
         """Open a logical cluster, new or stored; the empty name is the hub's own."""
         if name in self._served:
             return self._served[name].cluster
@@ -142,7 +142,7 @@ class Hub:
             raise errors.BadRequest(f'the logical cluster name "{name}" is invalid: {found[0]}')
         issuer = f"https://echelon/clusters/{name}" if name else "https://echelon"
         accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
-        store = Store(self._log, name, keep_objects=self.settings.keep_objects)
+        store = Store(self._log, name, keep_objects=self.settings.keep_objects, history=history)
         cluster = LogicalCluster(name, store, accounts=accounts)
         await bootstrap(cluster)
         authenticator = Authenticator(

@@ -4,7 +4,7 @@ A cache follows the server with a delay. A controller that plans again too early
 acted, and acts again. So after each write the guard remembers which version it led to, and holds the key back until
 the cache that will show the object has come that far. A cache that never does (its stream is broken, or somebody else's
 rule keeps the object out of it) must not stop the controller for ever: after a time limit the key goes on, and that is
-counted.
+counted. A cache that hears of other things meanwhile is behind, not broken, and gets more time.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 
 GUARD_SECONDS = 10.0
+_BEHIND = 6  # times as long for a cache that is behind
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Guard:
         self._expected: dict[Key, dict[_Place, _Expected]] = {}
         self._writers: dict[_Place, dict[Key, None]] = {}  # ordered sets: keys wake in the same order in every replay
         self._held: set[Key] = set()
+        self._heard: dict[Informer[Any], float] = {}
 
     def follow(self, informer: Informer[Any]) -> None:
         """Know of a cache that the controller reads."""
@@ -84,7 +86,7 @@ class Guard:
         for place, awaited in list(expected.items()):
             if _shown(place, awaited.written):
                 self._settle(key, place)
-            elif now >= awaited.deadline:
+            elif now >= self._deadline(place, awaited):
                 self._timeouts.inc()
                 self._settle(key, place)
                 extra = {"controller": self._controller, "key": str(key)}
@@ -95,12 +97,17 @@ class Guard:
             return 0.0
         self._held.add(key)
         self._waits.inc()
-        return max(awaited.deadline for awaited in expected.values()) - now
+        return max(self._deadline(place, awaited) for place, awaited in expected.items()) - now
+
+    def _deadline(self, place: _Place, awaited: _Expected) -> float:
+        heard = self._heard.get(place.informer, 0.0) + self._seconds
+        return max(awaited.deadline, min(heard, awaited.deadline + (_BEHIND - 1) * self._seconds))
 
     def heard(self, informer: Informer[Any], delta: Delta[Any]) -> None:
         """Learn of a change in a cache."""
         if not self._writers:
             return
+        self._heard[informer] = asyncio.get_running_loop().time()
         place = _Place(informer, identity_of(delta.object).key)
         for key in tuple(self._writers.get(place, ())):
             if _shown(place, self._expected[key][place].written):

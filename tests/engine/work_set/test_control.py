@@ -117,6 +117,16 @@ def test_an_abort_puts_the_last_completed_revision_back_everywhere_at_once() -> 
     assert world.said(BLOCKED)[:2] == ("False", "NotBlocked")
 
 
+def test_an_abort_goes_back_whatever_is_wrong_with_the_strategy() -> None:
+    world = done({"type": "All"})
+    world.upgrade("2")
+    world.settle()
+    world.change(placementRefs=[{"name": "p", "rolloutStrategy": {"type": "Sideways"}}])
+    tell(world, control.abort(revision(world)))
+    world.settle()
+    assert world.at("1") == ["a", "b", "c"]
+
+
 def test_an_abort_without_anything_to_go_back_to_only_stops() -> None:
     world = World.of([("", ["a", "b"])], progressive(maxConcurrency=1))
     world.settle()

@@ -125,6 +125,19 @@ def test_a_cluster_in_flight_keeps_its_place_while_its_decision_is_rewritten() -
     assert world.at("1") == ["a"]
 
 
+def test_a_cluster_that_is_busy_with_older_content_keeps_its_place_and_gets_nothing_while_nobody_lists_it() -> None:
+    world = World.of([("", ["a", "b", "c"])], progressive(maxConcurrency=1))
+    world.settle()
+    world.upgrade("2")
+    world.placements["p"] = PlacementState([("", ["b", "c"])], settled=False)
+    world.settle()
+    assert world.at("2") == []
+    assert world.at("1") == ["a"]
+    world.placements["p"] = PlacementState([("", ["a", "b", "c"])])
+    world.settle()
+    assert world.at("2") == ["a"]
+
+
 def test_works_of_another_hub_are_taken_over_by_their_labels() -> None:
     world = World.of([("", ["a", "b"])])
     world.add_work("a", "web7xk2p")

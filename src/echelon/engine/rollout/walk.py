@@ -177,7 +177,8 @@ class _Walk:
             return told
         held = tuple(key for key in stage.groups if fresh[key] and self.control.holds_back(key))
         flying = tuple(one for one in busy if one.in_flight)
-        free = stage.slots - len(flying)
+        # Those that are disturbed already have a place, also where nobody lets them use it.
+        free = stage.slots - len(flying) - sum(name in self.known.written for key in held for name in fresh[key])
         if free > 0:
             ready = [name for key in stage.groups if key not in held for name in fresh[key]]
             self.starting = frozenset(in_turn(ready, self.known.written)[:free])

@@ -5,7 +5,7 @@ This is what a plan acts on, what a status tells, and what a dry run shows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from echelon.engine.rollout.control import BadControl, read_control
@@ -112,14 +112,16 @@ class _Rolling:
             strategy = Strategy(deadline=strategy.deadline if strategy is not None else None)
         if strategy is None:
             return RefRollout(share, None, self._standing_still(share))
-        decision = decide(strategy, share.groups, self._statuses(share), self.now, self.control)
+        statuses = self._statuses(share, strategy.deadline)
+        decision = decide(strategy, share.groups, statuses, self.now, self.control)
         return RefRollout(share, decision, decision.standings)
 
-    def _statuses(self, share: Share) -> list[ClusterStatus]:
+    def _statuses(self, share: Share, deadline: timedelta | None = None) -> list[ClusterStatus]:
         """Return the clusters that have the content, and those where nothing can be written at the moment.
 
         One that is still busy with older content goes first when others start: it is disturbed already, and the same
-        places serve for both. Unless nobody lists it at the moment: then it only takes a place.
+        places serve for both. Unless nobody lists it at the moment: then it only takes a place. One that has missed the
+        deadline of its older content is not busy but dead, and has no place to give away.
         """
         digest, works = self.content.digest, self.works
         clusters, lingering = share.groups.clusters, share.lingering
@@ -130,7 +132,7 @@ class _Rolling:
             if cluster in lingering
             else ClusterStatus(cluster, Phase.TO_APPLY, work.status.since)
             for cluster, work in works.items()
-            if (work.digest == digest or work.terminating or work.status.phase is not Phase.SUCCEEDED)
+            if (work.digest == digest or work.terminating or self._is_busy(work.status, deadline))
             and cluster in clusters
         ]
         refused = self.view.refused
@@ -141,6 +143,12 @@ class _Rolling:
             for cluster, refusal in refused.items()
             if cluster in clusters and (cluster not in works or works[cluster].digest != digest)
         ]
+
+    def _is_busy(self, status: ClusterStatus, deadline: timedelta | None) -> bool:
+        """Whether a cluster may still come to work with the older content that it has."""
+        if status.phase is Phase.SUCCEEDED:
+            return False
+        return deadline is None or status.since is None or self.now - status.since < deadline
 
     def _standing_still(self, share: Share) -> tuple[Standing, ...]:
         """Tell of the clusters of a reference for which nothing can be decided."""

@@ -13,6 +13,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from echelon.api.base import JSON, JSONObject
@@ -79,6 +80,18 @@ class _Node:
     others: "_Node | None" = None
     items: "_Node | None" = None
     all_of: tuple["_Node", ...] = ()
+
+    @cached_property
+    def ratchets(self) -> bool:
+        """Whether no rule here or below can find anything in a value that did not change.
+
+        A failure of what did not change is nobody's mistake; but rules about the change itself, and those under allOf,
+        are not so lenient.
+        """
+        below = [*self.properties.values(), *filter(None, (self.others, self.items))]
+        return (
+            not self.all_of and all(rule.old == "none" for rule in self.rules) and all(each.ratchets for each in below)
+        )
 
 
 class Rules:
@@ -261,7 +274,7 @@ class _Evaluation:
 
     def node(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
         """Check a value. `old` is what rules see as oldSelf; `ratchet` is what it must differ from to be blamed."""
-        if value is None or self._left < 0:
+        if value is None or self._left < 0 or (value is old and value is ratchet and node.ratchets):
             return
         if node.rules:
             self._check(node, value, old, path, ratchet)

@@ -113,6 +113,9 @@ class _Committed:
         yield  # makes this a generator, as the language wants it
 
 
+HISTORY = 10_000  # changes that can be watched and listed again
+
+
 class Store:
     """One logical cluster. Without a log it lives in memory only and commits at once.
 
@@ -126,7 +129,7 @@ class Store:
         cluster: str,
         *,
         keep_objects: bool = False,
-        history: int = 10_000,
+        history: int = HISTORY,
         history_bytes: int = 64 << 20,
     ) -> None:
         self.cluster = cluster

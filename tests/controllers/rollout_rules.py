@@ -1,0 +1,304 @@
+"""The rules of a rollout, written down once more, for an observer who sees nothing but objects.
+
+The engine is not asked: what it decides is what is on trial. So the rules are here in their plainest form, for one
+cluster at a time: given the set, the decisions and the works, why may this cluster not be written now?
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from echelon.api.base import JSONObject
+from tests.controllers.hub import INDEX_LABEL, NAME_LABEL
+
+NEW_CHANCE = 600.0  # seconds, for a retry where there is no deadline
+WRITTEN = "echelon.dev/written-at"
+
+
+def seconds(text: str) -> float:
+    """Return a time as the API writes it, as seconds."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def duration(text: str) -> float | None:
+    """Return a duration in the only notations that are used here."""
+    return None if text in ("", "None") else float(text.removesuffix("s"))
+
+
+def version_of(spec: JSONObject) -> str:
+    """Return which content a work has, or a template is."""
+    version: str = spec["workload"]["manifests"][0]["data"]["version"]
+    return version
+
+
+def clusters_of(decision: JSONObject) -> list[str]:
+    return [entry["clusterName"] for entry in decision.get("status", {}).get("decisions", [])]
+
+
+class Group(NamedTuple):
+    """A decision group."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Groups that are taken together."""
+
+    groups: tuple[Group, ...]
+    slots: int
+    tolerated: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a cluster stands: done, soaking, progressing, failed, timed out; or to be written."""
+
+    word: str
+    since: float = 0.0
+    disturbed: bool = False  # it has older content that does not work, and may still come to work
+
+    @property
+    def flies(self) -> bool:
+        return self.word in ("soaking", "progressing", "failed")
+
+    @property
+    def failed(self) -> bool:
+        return self.word in ("failed", "timed out")
+
+
+class Report(NamedTuple):
+    """What an agent says of the content that a work has."""
+
+    word: str
+    since: float
+
+
+def report_of(work: JSONObject) -> Report:
+    """Read a work; what nobody has reported is progressing since it was written."""
+    meta = work["metadata"]
+    if "deletionTimestamp" in meta:
+        return Report("progressing", seconds(meta["deletionTimestamp"]))
+    said = {each["type"]: each for each in work.get("status", {}).get("conditions", [])}
+    now = {name: each for name, each in said.items() if each.get("observedGeneration") == meta["generation"]}
+    written = seconds(meta["annotations"][WRITTEN])
+
+    def since(name: str) -> float:
+        return max(written, seconds(now[name]["lastTransitionTime"]))
+
+    if "Applied" not in now or (said.keys() & {"Degraded", "Progressing"}) - now.keys():
+        if "Applied" in now and now["Applied"]["status"] == "False":
+            return Report("failed", since("Applied"))
+        return Report("progressing", written)
+    if now["Applied"]["status"] == "False":
+        return Report("failed", since("Applied"))
+    if "Degraded" in now and now["Degraded"]["status"] == "True":
+        return Report("failed", since("Degraded"))
+    if "Progressing" not in now:
+        return Report("progressing", written)
+    return Report("done" if now["Progressing"]["status"] == "False" else "progressing", since("Progressing"))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A state of everything that matters, committed or only known to somebody."""
+
+    work_set: JSONObject
+    placement: JSONObject
+    decisions: tuple[JSONObject, ...]
+    works: Mapping[str, JSONObject]  # by cluster
+    hashes: Mapping[str, str]  # of the contents that have a revision
+
+    @cached_property
+    def wanted(self) -> str:
+        return version_of(self.work_set["spec"]["manifestWorkTemplate"])
+
+    @cached_property
+    def told(self) -> Mapping[str, str]:
+        annotations: dict[str, str] = self.work_set["metadata"].get("annotations", {})
+        return annotations
+
+    @property
+    def paused(self) -> bool:
+        return self.told.get("echelon.dev/paused", "false") != "false"
+
+    @property
+    def aborted(self) -> bool:
+        return self.told.get("echelon.dev/aborted") == self.hashes.get(self.wanted, "not stored")
+
+    @cached_property
+    def homes(self) -> dict[str, Group]:
+        """The group of each cluster: of several, the one with the highest index."""
+        homes: dict[str, Group] = {}
+        for decision in self.decisions:
+            labels = decision["metadata"]["labels"]
+            group = Group(int(labels[INDEX_LABEL]), labels.get(NAME_LABEL, ""))
+            for cluster in clusters_of(decision):
+                homes[cluster] = max(homes.get(cluster, group), group)
+        return homes
+
+    @cached_property
+    def groups(self) -> dict[Group, list[str]]:
+        """The clusters of each group, by index."""
+        found: dict[Group, list[str]] = {}
+        for decision in self.decisions:
+            labels = decision["metadata"]["labels"]
+            found[Group(int(labels[INDEX_LABEL]), labels.get(NAME_LABEL, ""))] = []
+        for cluster, group in sorted(self.homes.items()):
+            found[group].append(cluster)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def settled(self) -> bool:
+        """Whether every decision is there that the status names, and no other, each as large as it says."""
+        status = self.placement.get("status", {})
+        sizes = {each["metadata"]["name"]: len(clusters_of(each)) for each in self.decisions}
+        groups = status.get("decisionGroups", [])
+        named = [name for group in groups for name in group["decisions"]]
+        if not named or sorted(named) != sorted(sizes) or len(self.homes) != status["numberOfSelectedClusters"]:
+            return False
+        return all(sum(sizes[name] for name in group["decisions"]) == group["clusterCount"] for group in groups)
+
+    @cached_property
+    def strategy(self) -> JSONObject:
+        (ref,) = self.work_set["spec"]["placementRefs"]
+        strategy: JSONObject = ref["rolloutStrategy"]
+        return strategy
+
+    @cached_property
+    def limits(self) -> JSONObject:
+        kind: str = self.strategy["type"]
+        limits: JSONObject = self.strategy.get(kind[0].lower() + kind[1:], {})
+        return limits
+
+    @cached_property
+    def deadline(self) -> float | None:
+        return duration(self.limits.get("progressDeadline", "None"))
+
+    @cached_property
+    def soak(self) -> float:
+        return 0.0 if self.strategy["type"] == "All" else duration(self.limits.get("minSuccessTime", "0")) or 0.0
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        sizes = {group: len(clusters) for group, clusters in self.groups.items()}
+        total = sum(sizes.values())
+        if self.strategy["type"] == "All":
+            return (Stage(tuple(sizes), total, total),)
+        first = {
+            group
+            for asked in self.limits.get("mandatoryDecisionGroups", [])
+            for group in sizes
+            if (group.name == asked["groupName"] if asked.get("groupName") else group.index == asked["groupIndex"])
+        }
+        mandatory = tuple(Stage((group,), sizes[group], 0) for group in sizes if group in first)
+        rest = {group: size for group, size in sizes.items() if group not in first}
+        failures = self.limits.get("maxFailures", 0)
+        if self.strategy["type"] == "ProgressivePerGroup":
+            return mandatory + tuple(Stage((group,), size, min(failures, size)) for group, size in rest.items())
+        slots = min(self.limits["maxConcurrency"], sum(rest.values()))
+        return (*mandatory, Stage(tuple(rest), slots, min(failures, total)))
+
+    def found(self, cluster: str, now: float) -> Found:
+        """Tell where a cluster stands."""
+        work = self.works.get(cluster)
+        if work is None:
+            return Found("to be written")
+        report = report_of(work)
+        expired = self.deadline is not None and report.since + self.deadline <= now
+        if version_of(work["spec"]) != self.wanted and "deletionTimestamp" not in work["metadata"]:
+            return Found("to be written", report.since, disturbed=report.word != "done" and not expired)
+        if report.word == "done":
+            promoted = self.told.get("echelon.dev/promoted-at")
+            soaked = report.since + self.soak <= now or (promoted is not None and report.since <= seconds(promoted))
+            return Found("done" if soaked else "soaking", report.since)
+        if (retried := self._chance(report, now)) is not None:
+            report = Report("progressing", retried)
+            expired = self.deadline is not None and retried + self.deadline <= now
+        return Found("timed out" if expired else report.word, report.since)
+
+    def _chance(self, report: Report, now: float) -> float | None:
+        """Return since when a failure has another chance."""
+        retried = seconds(self.told["echelon.dev/retried-at"]) if "echelon.dev/retried-at" in self.told else None
+        if retried is None or (report.word != "failed" and self.deadline is None):
+            return None
+        failed_at = report.since if report.word == "failed" else report.since + (self.deadline or 0.0)
+        if failed_at > retried or (self.deadline is None and now >= retried + NEW_CHANCE):
+            return None
+        return retried
+
+    def held(self, group: Group) -> bool:
+        """Whether a group waits for an approval."""
+        called = {group.name, str(group.index)} - {""}
+        gated = set(self.told.get("echelon.dev/approval", "").split(",")) - {""}
+        of, _, names = self.told.get("echelon.dev/approved", "").partition(":")
+        given = set(names.split(",")) if of == self.hashes.get(self.wanted) else set()
+        return ("all" in gated or bool(called & gated)) and not called & given
+
+    def why_not(self, cluster: str, version: str, now: float) -> str | None:
+        """Return why a cluster must not get a content now; nothing if it may."""
+        home = self.homes.get(cluster)
+        if home is None:
+            return "it is in no decision"
+        if self.aborted:
+            return "the revision is aborted" if version == self.wanted else None
+        if version != self.wanted:
+            return f"{self.wanted} is wanted"
+        if self.paused:
+            return "it is paused"
+        for stage in self.stages:
+            here = {each: self.found(each, now) for group in stage.groups for each in self.groups[group]}
+            if (reason := self._closed(stage, here)) is not None:
+                return reason
+            if home not in stage.groups:
+                if any(one.word == "to be written" or (one.flies and not one.failed) for one in here.values()):
+                    return f"{stage.groups} are not through"
+                continue
+            return "it waits for an approval" if self.held(home) else self._crowded(stage, here, cluster, now)
+        return "it is in no stage"
+
+    def _closed(self, stage: Stage, here: Mapping[str, Found]) -> str | None:
+        failed = sorted(each for each, one in here.items() if one.failed)
+        return f"{failed} failed, and {stage.tolerated} may" if len(failed) > stage.tolerated else None
+
+    def _crowded(self, stage: Stage, here: Mapping[str, Found], cluster: str, now: float) -> str | None:
+        """Tell who has taken the places. One that is disturbed already may be written in the place that it has."""
+        flying = {each for each, one in here.items() if each != cluster and one.flies}
+        if not here[cluster].disturbed:
+            flying |= {each for each, one in here.items() if one.disturbed and each != cluster}
+            if self.strategy["type"] == "Progressive" and stage is self.stages[-1] and not self.settled:
+                flying |= set(self._unlisted(now))
+        return f"{sorted(flying)} are in flight, and {stage.slots} may be" if len(flying) >= stage.slots else None
+
+    def _unlisted(self, now: float) -> Iterator[str]:
+        """Return the clusters that are in flight and in no decision at the moment, because somebody moves them."""
+        for cluster in self.works.keys() - self.homes.keys():
+            one = self.found(cluster, now)
+            if one.flies or one.disturbed:
+                yield cluster
+
+    def blocked(self, now: float) -> str:
+        """Return the reason that the set is to give for not going on."""
+        if self.aborted:
+            return "Aborted"
+        if self.paused:
+            return "Paused"
+        for stage in self.stages:
+            here = {each: self.found(each, now) for group in stage.groups for each in self.groups[group]}
+            if self._closed(stage, here):
+                return "MaxFailuresExceeded"
+            fresh = [each for each, one in here.items() if one.word == "to be written"]
+            if any(self.held(self.homes[each]) for each in fresh):
+                return "AwaitingApproval"
+            if fresh or any(one.flies and not one.failed for one in here.values()):
+                break
+        return "NotBlocked"
+
+
+def condition(obj: JSONObject, kind: str) -> tuple[str, str]:
+    """Return status and reason of a condition."""
+    found: list[Any] = [each for each in obj.get("status", {}).get("conditions", []) if each["type"] == kind]
+    return (found[0]["status"], found[0]["reason"]) if found else ("", "")

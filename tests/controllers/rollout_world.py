@@ -1,0 +1,340 @@
+"""A world for rollouts in which everything goes wrong, and an observer who sees each of its committed states.
+
+Six clusters in three groups are upgraded, again and again, while people change everything that can be changed, agents
+report good and bad news or nothing, decisions are moved about, and the controller is killed, starved and lied to. The
+observer has rules of its own, and knows objects only.
+
+What it holds against a controller: a cluster that was written although the rules forbid it. First it looks at what is
+committed. If that forbids the write, it asks whether the controller could have known, which is what had reached it a
+moment before it sent the write. The moment is how long a controller may take from its decision to its write: one round
+trip, in which it stores the revision. Who is stopped in between, by a pause of the whole process, has that long.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.base import JSONObject
+from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.running import Controllers
+from echelon.engine.work_set.names import PLACEMENT_LABEL as WORK_PLACEMENT_LABEL
+from echelon.fleet.loop import running
+from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
+from echelon.kube.client import Client, EventType, MergePatch
+from echelon.kube.faults import Faults, FaultyClient
+from echelon.kube.leader import LeaderElection
+from echelon.kube.metrics import Metrics
+from tests.controllers.hub import CRDS as CLUSTER_CRDS
+from tests.controllers.hub import INDEX_LABEL, NAME_LABEL, NS, PLACEMENT_LABEL
+from tests.controllers.placement_world import create
+from tests.controllers.rollout_agents import DONE, Agents, conditions
+from tests.controllers.rollout_people import CLUSTERS, NAMES, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
+from tests.controllers.rollout_rules import WRITTEN, Scene, condition, seconds, version_of
+from tests.controllers.rollout_witness import Call, Register, Witness
+from tests.controllers.work_world import CRDS, SET_LABEL, template
+
+SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
+PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
+REVISIONS = CONTROLLER_REVISION.resource
+MOMENT = 1.5  # seconds: two ways of half a second each, and something for the queue
+
+CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, server_error=0.1, latency=(0.0, 0.3))
+
+
+_KINDS = ("Placement", "PlacementDecision", "ManifestWork", "ManifestWorkReplicaSet")
+
+
+async def furnish(world: World, people: People, strategy: JSONObject, *, upgraded: bool) -> None:
+    """Make what is there from the beginning; if it is an upgrade, with works of which all is well."""
+    client, store = world.client(), world.clusters[""].store
+    for definition in (*CLUSTER_CRDS, *CRDS):
+        if definition["spec"]["names"]["kind"] in _KINDS:
+            await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+    await create(client, NAMESPACE, NS)
+    await create(client, PLACEMENT, "p", NS, spec={})
+    for index, name in enumerate(NAMES):
+        labels = {PLACEMENT_LABEL: "p", INDEX_LABEL: str(index), NAME_LABEL: name}
+        await create(client, PLACEMENT_DECISION, f"p-decision-{index + 1}", NS, metadata={"labels": labels})
+    await people.publish([CLUSTERS[:2], CLUSTERS[2:4], CLUSTERS[4:]], at_once=True)
+    spec = {"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "p", "rolloutStrategy": strategy}]}
+    await create(client, MANIFEST_WORK_REPLICA_SET, "web", NS, spec=spec)
+    beginning = store.revision
+    for name in (*CLUSTERS, *SPARE):
+        await create(client, NAMESPACE, name)
+    for name in CLUSTERS if upgraded else ():
+        annotations = {WRITTEN: "2025-12-31T00:00:00.000000Z"}
+        labels = {SET_LABEL: f"{NS}.web", WORK_PLACEMENT_LABEL: "p"}
+        metadata = {"labels": labels, "annotations": annotations}
+        await create(client, MANIFEST_WORK, "web", name, metadata=metadata, spec=template("1"))
+        status = MergePatch({"status": {"conditions": conditions(DONE, 1, "2025-12-31T00:00:00Z")}})
+        await client.patch(MANIFEST_WORK, "web", status, name, subresource="status")
+    # Replicas that lag must not show a time before the beginning.
+    for number in range(beginning + Faults().stale_revisions - store.revision):
+        await create(client, CONFIG_MAP, f"filler{number}", NS)
+
+
+async def controller(client: FaultyClient, *, register: Register, name: str = "", leads: bool = False) -> None:
+    chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
+    clock = running().clock
+
+    async def work() -> None:
+        # Everything is forgotten between two terms of a leader, also what the witness knows.
+        seen = Witness(client, register, WORKS)
+        await Controllers(seen, clock, ["work-sets"], random=chance, metrics=Metrics(), instance=name).run()
+
+    if leads:
+        await LeaderElection(client, clock, "work-sets", NS, name, random=chance).run(work)
+    else:
+        await work()
+
+
+@dataclass
+class Observer:
+    """Follows the world, one commit after the other."""
+
+    world: World
+    register: Register = field(default_factory=Register)
+    hashes: dict[str, str] = field(default_factory=dict)  # of all contents that ever had a revision
+    started: dict[str, int] = field(default_factory=dict)  # when a work got its content, by cluster
+    unselected: dict[str, int] = field(default_factory=dict)  # until when settled decisions were without a cluster
+    patience: float = MOMENT
+    furnished: bool = False  # from then on nobody but controllers writes content
+
+    @property
+    def now(self) -> float:
+        return running().clock.now().timestamp()
+
+    def scene(self, known: dict[str, int] | None = None) -> Scene:
+        """Return what is committed, or what it was when it became known."""
+        store = self.world.clusters[""].store
+
+        def at(resource: str) -> list[JSONObject]:
+            revision = None if known is None else known.get(resource, 0)
+            return [entry.object for entry in store.list(resource, at=revision).entries]
+
+        (work_set,), (placement,) = at(SETS), at(PLACEMENTS)
+        works = {work["metadata"]["namespace"]: work for work in at(WORKS)}
+        return Scene(work_set, placement, tuple(at(DECISIONS)), works, self.hashes)
+
+    def follow(self, commit: Committed) -> str | None:
+        """Take a change; tell what is wrong with it."""
+        resource = commit.key.resource
+        if resource == REVISIONS and commit.type is EventType.ADDED:
+            self.hashes[content_of(commit.object)] = hash_of(commit.object)
+        elif resource in (DECISIONS, PLACEMENTS) and self.furnished:
+            self._decided(commit)
+        elif resource == WORKS:
+            return self._work(commit)
+        return None
+
+    def _decided(self, commit: Committed) -> None:
+        """Remember who was not selected just now."""
+        before = self.scene(dict.fromkeys((SETS, PLACEMENTS, DECISIONS, WORKS), commit.revision - 1))
+        if before.settled:
+            self.unselected |= dict.fromkeys({*CLUSTERS, *SPARE} - before.homes.keys(), commit.revision - 1)
+
+    def _work(self, commit: Committed) -> str | None:
+        cluster, before = commit.key.namespace, commit.previous
+        if commit.key.name != "web":
+            return f"the work of {cluster} is called {commit.key.name}"
+        gone = commit.type is EventType.DELETED
+        if gone or "deletionTimestamp" in commit.object["metadata"]:
+            if before is not None and "deletionTimestamp" in before["metadata"]:
+                return None
+            return self._deleted(cluster)
+        if before is not None and before["metadata"]["generation"] == commit.object["metadata"]["generation"]:
+            return None
+        self.started[cluster] = commit.revision
+        return self._started(commit, self.register.arrived(cluster)) if self.furnished else None
+
+    def _deleted(self, cluster: str) -> str | None:
+        if self.world.memory.get("lost") == cluster:  # by people
+            del self.world.memory["lost"]
+            return None
+        SEEN["deletion"] += 1
+        scene = self.scene()
+        if self.unselected.get(cluster, 0) >= self.started[cluster] or (scene.settled and cluster not in scene.homes):
+            return None
+        return f"the work of {cluster} is deleted, and no settled decisions were without it"
+
+    def _started(self, commit: Committed, calls: list[Call]) -> str | None:
+        cluster, version = commit.key.namespace, version_of(commit.object["spec"])
+        before = dict.fromkeys((SETS, PLACEMENTS, DECISIONS, WORKS), commit.revision - 1)
+        scene = self.scene(before)
+        why = scene.why_not(cluster, version, self.now)
+        SEEN["start"] += 1
+        for call in calls:
+            call.life.written[commit.revision] = commit.object
+        written = seconds(commit.object["metadata"]["annotations"][WRITTEN])
+        if not self.now - self.patience - MOMENT <= written <= self.now:
+            return f"{cluster} was written at {written}, and it says {self.now}"
+        if scene.aborted and why is None and not self.is_completed(version):
+            return f"{cluster} goes back to {version}, which nobody has completed"
+        if why is None:
+            return None
+        SEEN["start on older knowledge"] += 1
+        if any(self._could_not_know(call, cluster, version, commit.revision) for call in calls):
+            return None
+        return f"{cluster} gets {version} although {why}"
+
+    def is_completed(self, version: str) -> bool:
+        stored = self.world.objects(REVISIONS, namespace=NS)
+        return any(
+            content_of(each) == version and "echelon.dev/completed-at" in each["metadata"].get("annotations", {})
+            for each in stored
+        )
+
+    def _could_not_know(self, call: Call, cluster: str, version: str, revision: int) -> bool:
+        """Whether a controller that sent a write was right to do so by all that had reached it."""
+        start = running().clock.now().timestamp() - running().time()
+        for since, until, known in call.life.knew(call.when - self.patience):
+            if len(known) < len(_READ):
+                continue
+            scene = self._with_own(self.scene(known), call, known[WORKS], revision)
+            moments = {min(max(each, since), call.when) for each in (since, until)}
+            if any(scene.why_not(cluster, version, start + moment) is None for moment in moments):
+                return True
+        return False
+
+    def _with_own(self, scene: Scene, call: Call, known: int, revision: int) -> Scene:
+        """Add what the controller wrote itself and has not heard of yet."""
+        made = [work for when, work in call.life.written.items() if known < when < revision]
+        return replace(scene, works={**scene.works, **{work["metadata"]["namespace"]: work for work in made}})
+
+
+_READ = (SETS, WORKS, PLACEMENTS, DECISIONS, REVISIONS)
+
+
+def observer_of(world: World) -> Observer:
+    if "observer" not in world.memory:
+        world.memory["observer"] = Observer(world)
+    observer: Observer = world.memory["observer"]
+    return observer
+
+
+def the_rules_are_kept(world: World, commit: Committed) -> str | None:
+    return observer_of(world).follow(commit)
+
+
+def wrongs(world: World) -> Iterator[str]:
+    """Tell what is not as it has to be at rest."""
+    observer = observer_of(world)
+    scene, now = observer.scene(), observer.now
+    if not scene.settled:
+        yield "the decisions are not settled"
+    for cluster, work in scene.works.items():
+        if cluster not in scene.homes and "deletionTimestamp" not in work["metadata"]:
+            yield f"{cluster} has a work and is not selected"
+    found = {cluster: scene.found(cluster, now) for cluster in scene.homes}
+    if scene.aborted:
+        yield from _not_back(observer, scene)
+    else:
+        for cluster, one in found.items():
+            if one.word == "to be written" and scene.why_not(cluster, scene.wanted, now) is None:
+                yield f"{cluster} could start"
+        yield from _miscounted(scene, [one.word for one in found.values()])
+    reason = scene.blocked(now)
+    if condition(scene.work_set, "RolloutBlocked") != (str(reason != "NotBlocked"), reason):
+        yield f"it is {reason}, and the set says {condition(scene.work_set, 'RolloutBlocked')}"
+    done = not scene.aborted and all(one.word == "done" for one in found.values())
+    if condition(scene.work_set, "PlacementRolledOut")[0] != str(done):
+        yield f"done is {done}, and the set says {condition(scene.work_set, 'PlacementRolledOut')}"
+
+
+def _not_back(observer: Observer, scene: Scene) -> Iterator[str]:
+    """An aborted revision is nowhere, if there is anything to go back to."""
+    others = [
+        version for version in observer.hashes if version != scene.wanted and observer.is_completed(version)
+    ]
+    versions = {version_of(work["spec"]) for cluster, work in scene.works.items() if cluster in scene.homes}
+    if others and (len(versions) > 1 or scene.wanted in versions):
+        yield f"aborted, and there is {sorted(versions)}"
+
+
+def _miscounted(scene: Scene, words: list[str]) -> Iterator[str]:
+    said = scene.work_set["status"].get("rollout", {})
+    names = {
+        "toApply": ("to be written",),
+        "progressing": ("progressing",),
+        "succeeded": ("done", "soaking"),
+        "failed": ("failed",),
+        "timedOut": ("timed out",),
+    }
+    counted = {name: sum(words.count(word) for word in meant) for name, meant in names.items()}
+    told = {name: said.get(name, 0) for name in names}
+    if told != counted:
+        yield f"there are {counted}, and the set says {told}"
+    if (condition(scene.work_set, "ClustersTimedOut")[0] == "True") != ("timed out" in words):
+        yield "the set does not tell who timed out"
+
+
+def everything_is_as_it_should_be(world: World) -> str | None:
+    return "; ".join(wrongs(world)) or None
+
+
+async def build(world: World) -> None:
+    await world.add_cluster()
+    client, chance = world.client(), Random(world.random.getrandbits(64))  # noqa: S311 - repeatable on purpose
+    observer = observer_of(world)
+    two = world.scenario is TWO
+    observer.patience = MOMENT + world.scenario.pause_seconds[1]
+    agents = drawn_agents(world, client, chance)
+    people = People(world, client, chance, steps=chance.randint(4, 12))
+    await furnish(world, people, drawn_strategy(chance), upgraded=chance.random() < 0.8)
+    observer.furnished = True
+    for number, life in enumerate(agents.lives([*CLUSTERS, *SPARE])):
+        world.spawn(life, f"agent {number}")
+    world.clusters[""].store.on_commit(agents.follow)
+    for name in ("first", "second") if two else ("only",):
+        world.start(Component(name, partial(controller, register=observer.register, name=name, leads=two)))
+    world.spawn(people.meddle(), "people")
+
+
+def drawn_agents(world: World, client: Client, chance: Random) -> Agents:
+    dead = frozenset(chance.sample(CLUSTERS, 1) if chance.random() < 0.2 else ())
+    offline: dict[str, Any] = {}
+    if chance.random() < 0.3:
+        offline[chance.choice(CLUSTERS)] = chance.uniform(10, 60)
+    return Agents(
+        client,
+        world.seed,
+        trouble=chance.choice((0.0, 0.1, 0.3)),
+        finalizers=chance.random() < 0.3,
+        restarts_clocks=chance.random() < 0.5,
+        dead=dead,
+        offline_until=offline,
+    )
+
+
+ONE = Scenario(
+    name="rollout",
+    build=build,
+    goal=everything_is_as_it_should_be,
+    invariants=(Invariant("rules", the_rules_are_kept),),
+    chaos_seconds=60.0,
+    settle_seconds=900.0,
+    silence_seconds=90.0,
+    kill_seconds=(5.0, 60.0),
+    restart_seconds=(0.0, 8.0),
+    replay="ECHELON_SEED={seed} python -m pytest -n 0 tests/controllers/test_rollout_simulation.py",
+)
+TWO = replace(ONE, name="rollout, two leaders", pause_seconds=(0.0, 25.0))
+
+
+def live(seed: int) -> Outcome:
+    """Run the world once: every fourth seed with two leaders, every third with the cruel mixture of faults.
+
+    Whatever blinds a controller passes sooner than usual, because a blind one does nothing that could be wrong.
+    """
+    drawn = Faults.swarm(Random(f"faults of {seed}"))  # noqa: S311 - repeatable on purpose
+    faults = CRUEL if seed % 3 == 0 else drawn
+    brief = {"stall_seconds": (3.0, 25.0), "stale_seconds": (1.0, 15.0), "delay_seconds": (0.0, 4.0)}
+    faults = replace(faults, lost_seconds=(0.0, 10.0), **brief)
+    return simulate(TWO if seed % 4 == 0 else ONE, seed, faults)
