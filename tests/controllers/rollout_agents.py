@@ -125,9 +125,7 @@ class Agents:
     async def _patch(self, cluster: str, body: JSONObject, subresource: str = "") -> None:
         name = self._works[cluster]["metadata"]["name"] if cluster in self._works else "gone"
         try:
-            await self.client.patch(
-                MANIFEST_WORK.untyped(), name, MergePatch(body), cluster, subresource=subresource
-            )
+            await self.client.patch(MANIFEST_WORK.untyped(), name, MergePatch(body), cluster, subresource=subresource)
         except NotFound:
             return
 

@@ -36,7 +36,9 @@ def drawn_strategy(chance: Random) -> JSONObject:
         "progressDeadline": chance.choice(("15s", "30s", "30s", "None")),
         "maxFailures": chance.choice((0, 1, 1, 2)),
     }
-    first = chance.choice(([], [{"groupName": "canary"}], [{"groupIndex": 0}], [{"groupName": "canary"}, {"groupIndex": 2}]))
+    first = chance.choice(
+        ([], [{"groupName": "canary"}], [{"groupIndex": 0}], [{"groupName": "canary"}, {"groupIndex": 2}])
+    )
     if first:
         limits["mandatoryDecisionGroups"] = first
     what = chance.random()

@@ -199,8 +199,7 @@ class Scene:
         failures = self.limits.get("maxFailures", 0)
         if self.strategy["type"] == "ProgressivePerGroup":
             return mandatory + tuple(Stage((group,), size, min(failures, size)) for group, size in rest.items())
-        slots = min(self.limits["maxConcurrency"], sum(rest.values()))
-        return (*mandatory, Stage(tuple(rest), slots, min(failures, total)))
+        return (*mandatory, Stage(tuple(rest), self.limits["maxConcurrency"], min(failures, total)))
 
     def found(self, cluster: str, now: float) -> Found:
         """Tell where a cluster stands."""

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.kube.client import DeleteOptions, Event, Page, Patch, WriteOptions
+from echelon.kube.client import Client, DeleteOptions, Event, Page, Patch, WriteOptions
 from echelon.kube.errors import ApiError, ServerTimeout
-from echelon.kube.faults import FaultyClient
 from echelon.kube.informer import OLDER_LISTS_REFUSED
 
 T = TypeVar("T")
@@ -81,7 +80,7 @@ class Register:
 class Witness:
     """The client protocol over a client of a simulated process."""
 
-    def __init__(self, client: FaultyClient, register: Register, resource: str) -> None:
+    def __init__(self, client: Client, register: Register, resource: str) -> None:
         """`resource` is the kind whose writes are registered; what else is written is nobody's business here."""
         self._client = client
         self._register = register

@@ -43,6 +43,7 @@ from tests.controllers.work_world import CRDS, SET_LABEL, template
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
 PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
 REVISIONS = CONTROLLER_REVISION.resource
+SLIP = 0.001
 MOMENT = 1.5  # seconds: two ways of half a second each, and something for the queue
 
 CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, server_error=0.1, latency=(0.0, 0.3))
@@ -198,7 +199,8 @@ class Observer:
             if len(known) < len(_READ):
                 continue
             scene = self._with_own(self.scene(known), call, known[WORKS], revision)
-            moments = {min(max(each, since), call.when) for each in (since, until)}
+            # Timers and clocks disagree about the last microseconds of a wait.
+            moments = {min(max(each, since), call.when) + SLIP for each in (since, until)}
             if any(scene.why_not(cluster, version, start + moment) is None for moment in moments):
                 return True
         return False
@@ -250,16 +252,14 @@ def wrongs(world: World) -> Iterator[str]:
 
 def _not_back(observer: Observer, scene: Scene) -> Iterator[str]:
     """An aborted revision is nowhere, if there is anything to go back to."""
-    others = [
-        version for version in observer.hashes if version != scene.wanted and observer.is_completed(version)
-    ]
+    others = [version for version in observer.hashes if version != scene.wanted and observer.is_completed(version)]
     versions = {version_of(work["spec"]) for cluster, work in scene.works.items() if cluster in scene.homes}
     if others and (len(versions) > 1 or scene.wanted in versions):
         yield f"aborted, and there is {sorted(versions)}"
 
 
 def _miscounted(scene: Scene, words: list[str]) -> Iterator[str]:
-    said = scene.work_set["status"].get("rollout", {})
+    said = scene.work_set.get("status", {}).get("rollout", {})
     names = {
         "toApply": ("to be written",),
         "progressing": ("progressing",),

@@ -193,3 +193,18 @@ def test_a_namespace_that_was_there_before_is_taken() -> None:
         assert await rights(hub) == 4
 
     told(story)
+
+
+def test_the_acceptance_is_said_of_the_present_spec() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        began = (await hub.client.get(MANAGED_CLUSTER, "a")).status.conditions[0].last_transition_time
+        await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"taints": [{"key": "k", "effect": "NoSelect"}]}})
+        await hub.settle()
+        cluster = await hub.client.get(MANAGED_CLUSTER, "a")
+        said = cluster.status.conditions[0]
+        assert (said.observed_generation, said.last_transition_time) == (cluster.metadata.generation, began)
+
+    told(story)

@@ -114,7 +114,9 @@ def _matters(delta: Delta[ManagedCluster]) -> bool:
     old, new = delta.old, delta.new
     if old is None or new is None:
         return True
-    return old.spec.hub_accepts_client != new.spec.hub_accepts_client or old.status.conditions != new.status.conditions
+    # A generation covers more than the acceptance, and what was said has to be said of the present one: kubectl wait
+    # does not believe a condition that is about an older spec.
+    return old.metadata.generation != new.metadata.generation or old.status.conditions != new.status.conditions
 
 
 def _cluster_of(obj: Any) -> Iterable[Key]:
@@ -187,7 +189,7 @@ def _condition(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Pat
     word = "Accepted" if accepted else "Denied"
     status = "True" if accepted else "False"
     known = find(cluster.status.conditions, ACCEPTED)
-    if known is not None and known.status == status:
+    if known is not None and (known.status, known.observed_generation) == (status, meta.generation):
         return None
     said = Condition(
         type=ACCEPTED,

@@ -156,7 +156,7 @@ class WorkSetReconciler:
             self._revisions(label, work_set),
             self._taken(key, refs, works),
             refused,
-            self._behind,
+            (lambda _: True) if any(self._is_ahead(Key(ref.name, key.namespace)) for ref in refs) else self._behind,
         )
         return view, next_try
 
@@ -209,6 +209,16 @@ class WorkSetReconciler:
             self._backs = backs
             self._own.clear()
         return work.uid not in self._own and any(newer(work.version, each.reached) for each in caches)
+
+    def _is_ahead(self, placement: Key) -> bool:
+        """Whether decisions are newer than what is known of their placement.
+
+        An older status may happen to agree with decisions that are being rewritten: as many clusters, and not the same.
+        """
+        reached = self._caches.placements.reached
+        return any(
+            newer(each.metadata.resource_version, reached) for each in self._decisions.get(placement, {}).values()
+        )
 
     def _known(self, key: Key, cluster: str, name: str) -> WorkView | None:
         return next((each for each in self._works.get(key, {}).get(cluster, ()) if each.name == name), None)

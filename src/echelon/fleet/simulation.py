@@ -143,10 +143,14 @@ class World:
         """Chance, for loads and controllers."""
         return self.loop.random
 
-    async def add_cluster(self, name: str = "") -> LogicalCluster:
-        """Start a cluster with its keepers. What it is born with is not reported to invariants."""
-        cluster = memory_cluster(name, clock=self.loop.clock.now, seed=self.loop.random.getrandbits(64))
-        await bootstrap(cluster)
+    async def add_cluster(self, name: str = "", cluster: LogicalCluster | None = None) -> LogicalCluster:
+        """Start a cluster with its keepers: a new one, or one that is finished already.
+
+        What it is born with is not reported to invariants.
+        """
+        if cluster is None:
+            cluster = memory_cluster(name, clock=self.loop.clock.now, seed=self.loop.random.getrandbits(64))
+            await bootstrap(cluster)
         cluster.store.on_commit(lambda change: self._committed(name, change))
         self.clusters[name] = cluster
         self.spawn(keepers.keep(cluster), f"keepers of {name or 'the hub'}")

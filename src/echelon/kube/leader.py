@@ -133,6 +133,10 @@ class LeaderElection:
             # Also when we are cancelled: the lease is renewed for as long as the work takes to stop.
             try:
                 await self._stop(working, renewing)
+            except BaseException:
+                # Whoever is in such a hurry does not hear how the work ends; the log does.
+                working.add_done_callback(_say_how_it_ended)
+                raise
             finally:
                 self._leading = False
                 renewing.cancel()
@@ -294,6 +298,12 @@ class LeaderElection:
 
     def _retry_pause(self) -> float:
         return self._retry_seconds * self._random.uniform(1 - _JITTER, 1)
+
+
+def _say_how_it_ended(working: asyncio.Task[None]) -> None:
+    error = None if working.cancelled() else working.exception()
+    if error is not None:
+        _log.error("%s ended with %r", working.get_name(), error)
 
 
 async def _run(work: Callable[[], Awaitable[None]]) -> None:
