@@ -21,7 +21,6 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CL
 from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
@@ -41,8 +40,8 @@ from tests.controllers.hub import CRDS as CLUSTER_CRDS
 from tests.controllers.hub import NS, SET_LABEL
 from tests.controllers.placement_world import cluster, create
 from tests.controllers.rollout_people import CLUSTERS
-from tests.controllers.rollout_world import observer_of
 from tests.controllers.rollout_witness import Witness
+from tests.controllers.rollout_world import observer_of
 from tests.controllers.work_world import CRDS, template
 
 GROUPS = ("canary", "one", "two")
@@ -206,9 +205,12 @@ def end_of(world: World) -> dict[str, Any]:
     return {
         "set": (work_set["metadata"]["generation"], _said(status), status["summary"], rollout),
         "works": [
-            (each["metadata"]["namespace"], each["metadata"]["name"], each["metadata"]["generation"], each["spec"])
-            + (each["metadata"]["labels"], each["metadata"]["annotations"]["echelon.dev/revision"])
-            + (_said(each["status"]), _applied(world, each["metadata"]["namespace"]))
+            (
+                _made(each["metadata"]),
+                each["spec"],
+                _said(each["status"]),
+                _applied(world, each["metadata"]["namespace"]),
+            )
             for each in world.objects(MANIFEST_WORK.resource)
         ],
         "decisions": [(each["metadata"]["labels"], each["status"]) for each in _all(world, PLACEMENT_DECISION)],
@@ -221,6 +223,11 @@ def end_of(world: World) -> dict[str, Any]:
 
 def _all(world: World, kind: Kind[Any]) -> list[JSONObject]:
     return world.objects(kind.resource, namespace=NS)
+
+
+def _made(meta: JSONObject) -> tuple[Any, ...]:
+    found = (meta["namespace"], meta["name"], meta["generation"], meta["labels"])
+    return (*found, meta["annotations"]["echelon.dev/revision"])
 
 
 def _said(status: JSONObject) -> list[tuple[str, str, str, int]]:
@@ -238,5 +245,5 @@ def _applied(world: World, name: str) -> list[JSONObject]:
 async def wait_until(done: Callable[[], bool], patience: float = 600.0) -> None:
     """Look every second; who waits too long goes on, and the end of the world tells what is wrong."""
     end = running().time() + patience
-    while not done() and running().time() < end:
+    while not done() and running().time() < end:  # noqa: ASYNC110 - the world tells nobody
         await asyncio.sleep(1.0)

@@ -19,8 +19,9 @@ from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import ROLLOUT_STATUSES, RolloutAll, RolloutStrategy
 from echelon.api.work import GROUP, ManifestWorkSpec
 
-# What `status.rollout.clusters` lists at most; about 300 bytes each leave most of the object to the template.
-MAX_LISTED_CLUSTERS = 1000
+# What `status.rollout.clusters` lists at most. The status is written every second of a rollout, and a server handles the
+# whole list each time: with a thousand entries that cost it more than the works themselves.
+MAX_LISTED_CLUSTERS = 100
 
 
 class PlacementRef(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -114,7 +115,7 @@ class RolloutSummary(APIStruct, frozen=True, gc=False, kw_only=True):
         list[ClusterRollout],
         field(
             "Clusters and their state, those that need attention first.",
-            list_map_keys=("cluster",),
+            atomic=True,
             max_items=MAX_LISTED_CLUSTERS,
         ),
     ] = []
