@@ -205,13 +205,8 @@ def end_of(world: World) -> dict[str, Any]:
     return {
         "set": (work_set["metadata"]["generation"], _said(status), status["summary"], rollout),
         "works": [
-            (
-                _made(each["metadata"]),
-                each["spec"],
-                _said(each["status"]),
-                _applied(world, each["metadata"]["namespace"]),
-            )
-            for each in world.objects(MANIFEST_WORK.resource)
+            (_made(work), work["spec"], _said(work["status"]), _applied(world, work["metadata"]["namespace"]))
+            for work in world.objects(MANIFEST_WORK.resource)
         ],
         "decisions": [(each["metadata"]["labels"], each["status"]) for each in _all(world, PLACEMENT_DECISION)],
         "revisions": [
@@ -225,7 +220,8 @@ def _all(world: World, kind: Kind[Any]) -> list[JSONObject]:
     return world.objects(kind.resource, namespace=NS)
 
 
-def _made(meta: JSONObject) -> tuple[Any, ...]:
+def _made(work: JSONObject) -> tuple[Any, ...]:
+    meta = work["metadata"]
     found = (meta["namespace"], meta["name"], meta["generation"], meta["labels"])
     return (*found, meta["annotations"]["echelon.dev/revision"])
 

@@ -31,15 +31,13 @@ SEEN: Counter[str] = Counter()  # what happened in all worlds of this process, t
 
 
 def drawn_strategy(chance: Random) -> JSONObject:
-    limits = {
+    limits: JSONObject = {
         "minSuccessTime": chance.choice(("0", "5s", "20s")),
         "progressDeadline": chance.choice(("15s", "30s", "30s", "None")),
         "maxFailures": chance.choice((0, 1, 1, 2)),
     }
-    first = chance.choice(
-        ([], [{"groupName": "canary"}], [{"groupIndex": 0}], [{"groupName": "canary"}, {"groupIndex": 2}])
-    )
-    if first:
+    canary, last = {"groupName": "canary"}, {"groupIndex": 2}
+    if first := chance.choice(([], [canary], [{"groupIndex": 0}], [canary, last])):
         limits["mandatoryDecisionGroups"] = first
     what = chance.random()
     if what < 0.45:
@@ -57,6 +55,11 @@ class People:
     steps: int
     groups: list[list[str]] = field(default_factory=lambda: [[], [], []])
     version: int = 1
+
+    @property
+    def there(self) -> list[str]:
+        """All clusters that are decided."""
+        return [cluster for group in self.groups for cluster in group]
 
     async def meddle(self) -> None:
         """Do one thing after the other, and leave the world in order, or not."""
@@ -134,13 +137,13 @@ class People:
 
     async def move(self) -> None:
         """Deal the clusters out among the groups anew."""
-        names = self.chance.sample(sum(self.groups, []), sum(map(len, self.groups)))
+        names = self.chance.sample(self.there, len(self.there))
         cut = sorted((self.chance.randint(0, len(names)), self.chance.randint(0, len(names))))
         await self.publish([names[: cut[0]], names[cut[0] : cut[1]], names[cut[1] :]])
 
     async def come_and_go(self) -> None:
         """Let clusters come to any group, or let some go."""
-        there = sum(self.groups, [])
+        there = self.there
         free = [each for each in CLUSTERS + SPARE if each not in there]
         if free and self.chance.random() < 0.6:
             group = self.chance.randrange(3)
@@ -155,10 +158,8 @@ class People:
         changed = [index for index in range(3) if groups[index] != self.groups[index]]
         for index in self.chance.sample(changed, len(changed)):
             decisions = [{"clusterName": cluster, "reason": ""} for cluster in groups[index]]
-            await self.client.patch(
-                PLACEMENT_DECISION, f"p-decision-{index + 1}", MergePatch({"status": {"decisions": decisions}}), NS,
-                subresource="status",
-            )  # fmt: skip
+            body = MergePatch({"status": {"decisions": decisions}})
+            await self.client.patch(PLACEMENT_DECISION, f"p-decision-{index + 1}", body, NS, subresource="status")
             await asyncio.sleep(0 if at_once else self.chance.choice((0, 0, 1, 5)))
         await self.agree(groups)
 

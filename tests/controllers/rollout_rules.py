@@ -37,7 +37,8 @@ def clusters_of(decision: JSONObject) -> list[str]:
     return [entry["clusterName"] for entry in decision.get("status", {}).get("decisions", [])]
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, order=True)
+class Group:
     """A decision group."""
 
     index: int

@@ -6,7 +6,7 @@ come to; and each write is noted with the moment at which it was sent.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from echelon.kube.errors import ApiError, ServerTimeout
 from echelon.kube.informer import OLDER_LISTS_REFUSED
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass
@@ -125,7 +126,7 @@ class Witness:
     ) -> None:
         await self._write(kind, namespace, self._client.delete(kind, name, namespace, options=options))
 
-    async def _write(self, kind: Kind[Any], namespace: str, request: Any) -> Any:
+    async def _write(self, kind: Kind[Any], namespace: str, request: Awaitable[R]) -> R:
         call = Call(self._life, asyncio.get_running_loop().time())
         if kind.resource == self._resource:
             self._register.sent(namespace, call)

@@ -25,6 +25,7 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
 from echelon.engine.work_set.names import PLACEMENT_LABEL as WORK_PLACEMENT_LABEL
+from echelon.engine.work_set.names import SET_LABEL
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
@@ -38,7 +39,7 @@ from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, NAMES, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
 from tests.controllers.rollout_rules import WRITTEN, Scene, condition, seconds, version_of
 from tests.controllers.rollout_witness import Call, Register, Witness
-from tests.controllers.work_world import CRDS, SET_LABEL, template
+from tests.controllers.work_world import CRDS, template
 
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
 PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
@@ -335,6 +336,6 @@ def live(seed: int) -> Outcome:
     """
     drawn = Faults.swarm(Random(f"faults of {seed}"))  # noqa: S311 - repeatable on purpose
     faults = CRUEL if seed % 3 == 0 else drawn
-    brief = {"stall_seconds": (3.0, 25.0), "stale_seconds": (1.0, 15.0), "delay_seconds": (0.0, 4.0)}
-    faults = replace(faults, lost_seconds=(0.0, 10.0), **brief)
+    faults = replace(faults, stall_seconds=(3.0, 25.0), stale_seconds=(1.0, 15.0))
+    faults = replace(faults, delay_seconds=(0.0, 4.0), lost_seconds=(0.0, 10.0))
     return simulate(TWO if seed % 4 == 0 else ONE, seed, faults)

@@ -1,4 +1,4 @@
-"""What is known of a rollout can be older than it seems: nothing is taken away, given away or left wrong because of it."""
+"""What is known of a rollout can be older than it seems, and nothing is taken, given away or left wrong for that."""
 
 import asyncio
 from dataclasses import replace

@@ -53,15 +53,15 @@ def drawn_script(chance: Random) -> Script:
     """Draw what goes wrong on a cluster; on most of them nothing does."""
     if chance.random() < 0.6:
         return Script()
-    begin, length = chance.uniform(0, 60), chance.uniform(5, 60)
-    images = {"begin": begin, "end": begin + length}
+    begin = chance.uniform(0, 60)
+    end = begin + chance.uniform(5, 60)
     troubles = (
-        Offline(begin, begin + length),
+        Offline(begin, end),
         Offline(begin),
-        SlowStart(**images, factor=20.0),
+        SlowStart(begin, end, factor=20.0),
         CrashLoop(image=f"web:{chance.randint(1, 3)}"),
         ImageError(image=f"web:{chance.randint(1, 3)}"),
-        Flapping(**images, ready_seconds=7.0, unready_seconds=4.0),
+        Flapping(begin, end, ready_seconds=7.0, unready_seconds=4.0),
     )
     return Script((chance.choice(troubles),))
 
@@ -92,7 +92,6 @@ async def people(fleet: Fleet, chance: Random) -> None:
     await fleet.say(paused=None)
 
 
-# What the last pods of a cluster that flaps or crashes do is no work of ours, and never ends.
 REAL = Scenario(
     name="rollout on real clusters",
     build=build,
