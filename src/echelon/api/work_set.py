@@ -19,8 +19,8 @@ from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import ROLLOUT_STATUSES, RolloutAll, RolloutStrategy
 from echelon.api.work import GROUP, ManifestWorkSpec
 
-# What `status.rollout.clusters` lists at most. The status is written every second of a rollout, and a server handles the
-# whole list each time: with a thousand entries that cost it more than the works themselves.
+# What `status.rollout.clusters` lists at most. The status is written every second of a rollout, and the server handles
+# the whole list each time.
 MAX_LISTED_CLUSTERS = 100
 
 
