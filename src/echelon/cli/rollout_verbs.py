@@ -1,9 +1,10 @@
 """Tells a rollout how to go on: verbs write annotations, or the spec for undo, and the controller does the rest."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -16,7 +17,11 @@ from echelon.engine.rollout.control import Annotations
 from echelon.engine.work_set.rollout import roll_out
 from echelon.engine.work_set.view import RevisionView
 from echelon.kube.client import Client, JSONPatch, MergePatch
+from echelon.kube.errors import Conflict
 
+T = TypeVar("T")
+
+_TRIES = 8
 _Tell = Callable[[Found], Annotations]
 
 
@@ -114,13 +119,22 @@ def pick(stored: Sequence[RevisionView], number: int | None, default: RevisionVi
 def _tell(connection: Connection, name: str, namespace: str, tell: _Tell, done: str) -> None:
     where = namespace or connection.load().namespace
 
-    async def main() -> None:
-        async with connection.open() as client:
-            found = await read(client, name, where)
-            await _annotate(client, found, tell(found))
+    async def say(client: Client, found: Found) -> None:
+        await _annotate(client, found, tell(found))
 
-    asyncio.run(main())
+    asyncio.run(_read_and(say, connection, name, where))
     click.echo(f"rollout {where}/{name} {done}")
+
+
+async def _read_and(
+    do: Callable[[Client, Found], Awaitable[T]], connection: Connection, name: str, namespace: str
+) -> T:
+    """Do something with what was read; once more if somebody was faster, as the controller is with its status."""
+    async with connection.open() as client:
+        for _ in range(_TRIES - 1):
+            with suppress(Conflict):
+                return await do(client, await read(client, name, namespace))
+        return await do(client, await read(client, name, namespace))
 
 
 async def _annotate(client: Client, found: Found, annotations: Annotations) -> None:
@@ -146,8 +160,7 @@ def _waiting(found: Found) -> list[str]:
 
 
 async def _undo(connection: Connection, name: str, namespace: str, number: int | None) -> int:
-    async with connection.open() as client:
-        found = await read(client, name, namespace)
+    async def write(client: Client, found: Found) -> int:
         stored, meta = found.view.revisions, found.view.work_set.metadata
         present = found.view.content.digest
         others = [each for each in stored if each.revision != present]
@@ -156,15 +169,9 @@ async def _undo(connection: Connection, name: str, namespace: str, number: int |
             raise click.ClickException(f"revision {chosen.number} is the present one")
         if chosen.template is None:
             raise click.ClickException(f"revision {chosen.number} cannot be read: {chosen.name} has no template")
-        await client.patch(
-            MANIFEST_WORK_REPLICA_SET.untyped(),
-            name,
-            JSONPatch(
-                [
-                    {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version},
-                    {"op": "replace", "path": "/spec/manifestWorkTemplate", "value": chosen.template},
-                ]
-            ),
-            namespace,
-        )
+        unchanged = {"op": "test", "path": "/metadata/generation", "value": meta.generation}
+        change = {"op": "replace", "path": "/spec/manifestWorkTemplate", "value": chosen.template}
+        await client.patch(MANIFEST_WORK_REPLICA_SET.untyped(), name, JSONPatch([unchanged, change]), namespace)
         return chosen.number
+
+    return await _read_and(write, connection, name, namespace)
