@@ -19,7 +19,7 @@ from echelon.api.crd import check_structural, crd
 from echelon.api.kinds import Kind
 from echelon.api.pods import PodSpec
 from echelon.api.schema import schema_of
-from echelon.hub.schema.cel import CEL_AVAILABLE, Rules
+from echelon.hub.schema.cel import Rules
 from echelon.hub.schema.structural import Structural
 from echelon.hub.schema.validation import Validator
 
@@ -40,7 +40,6 @@ WORDS = {
     "preserveUnknown": "x-kubernetes-preserve-unknown-fields",
     "listMapKeys": "x-kubernetes-list-map-keys",
 }
-needs_cel = pytest.mark.skipif(not CEL_AVAILABLE, reason="the cel extra is not installed")
 
 
 def load(path: Path) -> JSONObject:
@@ -158,13 +157,11 @@ def _last(path: str) -> tuple[str, ...]:
     return tuple(path.split(".")[-2:])
 
 
-@needs_cel
 @pytest.mark.parametrize("sample", GOOD)
 def test_a_good_sample_is_accepted(sample: Path) -> None:
     assert complaints(load(sample)) == []
 
 
-@needs_cel
 @pytest.mark.parametrize("sample", BAD)
 def test_a_bad_sample_is_refused_for_the_field_that_it_names(sample: Path) -> None:
     first, _ = sample.read_text().split("\n", 1)
@@ -256,20 +253,17 @@ def edited(edit: Edit) -> tuple[JSONObject, JSONObject]:
     return new, old
 
 
-@needs_cel
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_makes_a_gang_may_not_change(name: str) -> None:
     edit, field = REFUSED[name]
     assert field in complaints(*edited(edit))
 
 
-@needs_cel
 @pytest.mark.parametrize("name", ALLOWED)
 def test_everything_else_of_a_set_may_change(name: str) -> None:
     assert complaints(*edited(ALLOWED[name])) == []
 
 
-@needs_cel
 def test_the_order_may_change_when_cliques_start_in_any_order() -> None:
     def edit(doc: JSONObject) -> None:
         cliques(doc).reverse()

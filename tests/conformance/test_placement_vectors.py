@@ -1,9 +1,6 @@
 """Golden cases of other schedulers: what they choose, we choose."""
 
-import gzip
 import json
-import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,23 +17,10 @@ from echelon.engine.placement.groups import group_size, regroup
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.slices import Slice, reslice
 from echelon.engine.placement.standing import schedule
+from tests.conformance.vectors import files, lines
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)  # scores with an end in the vectors have expired
-BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "../shared/vectors"
-
-
-def files() -> list[Path]:
-    more = os.environ.get("ECHELON_VECTORS")
-    directories = [BESIDE_THE_REPOSITORY, *([Path(more)] if more else [])]
-    paths = [each / name for each in directories for name in ("placement.jsonl", "placement.jsonl.gz")]
-    return [path for path in paths if path.is_file()]
-
-
-def lines(path: Path) -> Iterator[str]:
-    text = path.read_bytes()
-    plain = gzip.decompress(text) if path.suffix == ".gz" else text
-    yield from (line for line in plain.decode().splitlines() if line.strip())
 
 
 def without_nulls(value: Any) -> Any:
@@ -113,10 +97,10 @@ def differences(case: Any) -> list[str]:
 
 
 def test_there_are_vectors() -> None:
-    assert files()
+    assert files("placement")
 
 
-@pytest.mark.parametrize("path", files(), ids=str)
+@pytest.mark.parametrize("path", files("placement"), ids=str)
 def test_every_vector_agrees(path: Path) -> None:
     wrong = []
     for number, line in enumerate(lines(path), 1):

@@ -1,9 +1,6 @@
 """Golden cases of rollouts: what others decide, we decide; and the strict rules where others go wrong."""
 
-import gzip
 import json
-import os
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,22 +14,9 @@ from echelon.engine.placement.slices import Slice
 from echelon.engine.rollout.model import ClusterStatus, Decision, Phase
 from echelon.engine.rollout.strategy import read_strategy
 from echelon.engine.rollout.walk import decide
+from tests.conformance.vectors import files, lines
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
-BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "../shared/vectors"
-
-
-def files() -> list[Path]:
-    more = os.environ.get("ECHELON_VECTORS")
-    directories = [BESIDE_THE_REPOSITORY, *([Path(more)] if more else [])]
-    paths = [each / name for each in directories for name in ("rollout.jsonl", "rollout.jsonl.gz")]
-    return [path for path in paths if path.is_file()]
-
-
-def lines(path: Path) -> Iterator[str]:
-    text = path.read_bytes()
-    plain = gzip.decompress(text) if path.suffix == ".gz" else text
-    yield from (line for line in plain.decode().splitlines() if line.strip())
 
 
 def decided(case: Any) -> Decision:
@@ -74,10 +58,10 @@ def differences(case: Any) -> list[str]:
 
 
 def test_there_are_vectors() -> None:
-    assert files()
+    assert files("rollout")
 
 
-@pytest.mark.parametrize("path", files(), ids=str)
+@pytest.mark.parametrize("path", files("rollout"), ids=str)
 def test_every_vector_agrees(path: Path) -> None:
     wrong = []
     for number, line in enumerate(lines(path), 1):

@@ -83,7 +83,7 @@ class Server:
         return [argument for _, asked, argument in self.asked if asked == verb]
 
     async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
-        raise NotImplementedError
+        raise AssertionError(f"an informer asked for one object: {kind.plural} {namespace}/{name}")
 
     async def list(self, *_: Any, limit: int = 0, continue_: str = "", **__: Any) -> Page[Any]:
         number = len(self.times("list"))

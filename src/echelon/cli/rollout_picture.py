@@ -36,7 +36,6 @@ _OF_PHASE = {
     Phase.TIMED_OUT: TIMED_OUT,
     Phase.SKIPPED: SKIPPED,
 }
-_AT_REST = (Phase.SUCCEEDED, Phase.SKIPPED)
 _STATES = {
     Wait.BREACH: "stopped",
     Wait.PAUSED: "paused",
@@ -154,15 +153,9 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
     for ref in rollout.refs:
         if ref.decision is not None and ref.decision.blocked:
             return _STATES[ref.decision.blocked], ref.decision.blocked_message
-    if _is_finished(rollout):
+    if rollout.finished:
         return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
     return ROLLING_OUT, ""
-
-
-def _is_finished(rollout: Rollout) -> bool:
-    standings = [standing for ref in rollout.refs for standing in ref.standings]
-    settled = all(ref.share.settled for ref in rollout.refs)
-    return settled and all(one.failed or (one.phase in _AT_REST and not one.in_flight) for one in standings)
 
 
 def _groups(ref: RefRollout, rollout: Rollout, works: Mapping[str, ManifestWork], now: datetime) -> Iterable[GroupLine]:
@@ -178,7 +171,7 @@ def _groups(ref: RefRollout, rollout: Rollout, works: Mapping[str, ManifestWork]
 
 
 def _cluster(standing: Standing, rollout: Rollout, work: ManifestWork | None, now: datetime) -> ClusterLine:
-    state = SOAKING if standing.wait is Wait.SOAK else MOVING if standing.starts else _OF_PHASE[standing.phase]
+    state = SOAKING if standing.wait is Wait.SOAK else _OF_PHASE[standing.phase]
     age = elapsed(now - standing.since) if standing.since and state not in (WAITING, DONE) else ""
     seen = rollout.works.get(standing.cluster)
     has_it = seen is not None and rollout.is_current(seen)

@@ -164,7 +164,7 @@ class Local:
         for task in reversed(self._tasks):
             task.cancel()
         for task in self._tasks:
-            with suppress(asyncio.CancelledError, Exception):
+            with suppress(asyncio.CancelledError, Exception):  # what failed has been logged when it did
                 await task
         await self.fleet.stop()
         await self.hub.stop()

@@ -65,6 +65,17 @@ class Rollout:
             for each in self.refs
         )
 
+    @cached_property
+    def finished(self) -> bool:
+        """Whether nobody waits or moves any more: every cluster is done, or has failed and that is tolerated."""
+        return all(
+            each.decision is not None
+            and not each.decision.blocked
+            and each.share.settled
+            and all(one.failed or (one.phase in _DONE and not one.in_flight) for one in each.standings)
+            for each in self.refs
+        )
+
 
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 
