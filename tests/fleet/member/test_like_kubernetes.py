@@ -58,9 +58,9 @@ class Player:
         await self._settle(self)
 
     async def succeed(self) -> None:
-        """Let the first of the pods that have not ended succeed."""
+        """Let one of the pods that have not ended succeed; one that is ready, if there is any: names are random."""
         alive = [pod for pod in await self.pods() if pod["status"]["phase"] in ("Pending", "Running")]
-        first = min(str(pod["metadata"]["name"]) for pod in alive)
+        first = min((not is_ready(pod), str(pod["metadata"]["name"])) for pod in alive)[1]
         ended = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
         await self.client.patch(POD.untyped(), first, MergePatch({"status": ended}), NS, subresource="status")
         await self._settle(self)

@@ -325,6 +325,39 @@ def test_a_compaction_can_be_interrupted_after_any_row(path: Path, monkeypatch: 
         assert asyncio.run(state(copy)) == expected
 
 
+def test_a_start_that_compacts_can_be_interrupted_after_any_row(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an interrupted compaction left behind goes first: else its rows would come back without their deletion."""
+    removed: list[int] = []
+
+    async def write() -> dict[str, Any]:
+        async with opened(path) as store:
+            await store.put(at("a"), thing("a"))
+            await store.put(at("a"), thing("a", size=2))
+            await store.remove(at("a"), thing("a"))
+            for size in range(20):
+                await store.put(at("b"), thing("b", size=size))
+            return specs(store)
+
+    async def start(file: Path, **options: Any) -> dict[str, Any]:
+        async with opened(file, **options) as store:
+            return specs(store)
+
+    expected = asyncio.run(write())
+    with contextlib.closing(sqlite3.connect(path)) as db:  # the mark was written, the first row is still there
+        db.execute("UPDATE cluster SET compacted = 2")
+        db.commit()
+    monkeypatch.setattr(Log, "discard", lambda _log, _cluster, _mark, positions: removed.extend(positions))
+    assert asyncio.run(start(path, history=10)) == expected
+    for count in range(len(removed) + 1):
+        copy = path.with_name(f"copy-{count}")
+        shutil.copy(path, copy)
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            db.execute("UPDATE cluster SET compacted = 13")
+            db.executemany("DELETE FROM log WHERE position = ?", [(position,) for position in removed[:count]])
+            db.commit()
+        assert asyncio.run(start(copy)) == expected
+
+
 def test_garbage_of_an_interrupted_compaction_does_not_take_back_a_newer_mark(path: Path) -> None:
     async def scene() -> None:
         async with opened(path) as store:

@@ -322,16 +322,20 @@ class Store:
             table.set(change.entry)
 
     def _replay(self, ledger: Ledger) -> None:
-        old: list[Change] = []
-        for row in ledger.replay():
-            change = self._read(ledger, row)
-            if row.revision <= ledger.compacted:
-                self._apply(change)
-                old.append(change)
-            else:
-                self._commit(change)
-        if garbage := _superseded(old):  # a compaction was interrupted
+        rows = ledger.replay()
+        first = bisect_right(rows, ledger.compacted, key=_revision_of_row)
+        old = [self._read_and_apply(ledger, row) for row in rows[:first]]
+        # A compaction was interrupted. It is finished before this start adds to it: a row that says that an object is
+        # gone may not go before the rows of that object.
+        if garbage := _superseded(old):
             ledger.forget(ledger.compacted, garbage)
+        for row in rows[first:]:
+            self._commit(self._read(ledger, row))
+
+    def _read_and_apply(self, ledger: Ledger, row: Row) -> Change:
+        change = self._read(ledger, row)
+        self._apply(change)
+        return change
 
     def _read(self, ledger: Ledger, row: Row) -> Change:
         try:
@@ -359,6 +363,10 @@ class _Head(msgspec.Struct):
 
 
 _head = msgspec.json.Decoder(_Head)
+
+
+def _revision_of_row(row: Row) -> int:
+    return row.revision
 
 
 def _shared(labels: Mapping[str, str] | None) -> Mapping[str, str]:
