@@ -266,3 +266,23 @@ async def test_managed_fields_cannot_be_applied(client: Client, namespace: str) 
             client.patch(CONFIG_MAP, "a", applied("one", config_map("a", managedFields=fields)), namespace)
         )
         assert summary(error) == (400, "BadRequest", "metadata.managedFields must be nil")
+
+
+async def test_owners_that_were_forgotten_stay_so_until_somebody_applies(client: Client, namespace: str) -> None:
+    forget: Document = {"managedFields": [{}]}
+    made = await client.create(PLACEMENT, {**placement_of("a"), "metadata": {"name": "a", **forget}}, namespace)
+    assert made["metadata"]["managedFields"], "a creation cannot ask for it"
+    patch = MergePatch({"metadata": forget, "spec": {"numberOfClusters": 1}})
+    patched = await client.patch(PLACEMENT, "a", patch, namespace)
+    assert "managedFields" not in patched["metadata"]
+    assert patched["spec"]["numberOfClusters"] == 1
+    status = MergePatch({"status": {"numberOfSelectedClusters": 4}})
+    assert (
+        "managedFields" not in (await client.patch(PLACEMENT, "a", status, namespace, subresource="status"))["metadata"]
+    )
+    spec = MergePatch({"spec": {"numberOfClusters": 2}})
+    assert "managedFields" not in (await client.patch(PLACEMENT, "a", spec, namespace))["metadata"]
+    body = {**placement_of("a"), "spec": {"numberOfClusters": 2}}
+    applied_to = await client.patch(PLACEMENT, "a", ApplyPatch(body, "one"), namespace)
+    managers = sorted(each["manager"] for each in applied_to["metadata"]["managedFields"])
+    assert managers == ["before-first-apply", "one"]

@@ -249,6 +249,7 @@ def test_a_work_that_was_edited_by_hand_is_rewritten_in_its_turn() -> None:
         world.works[cluster, NAME]["metadata"]["generation"] += 1
     world.settle()
     assert world.at("by hand") == ["c"]
+    assert world.works["b", NAME]["metadata"]["managedFields"] == [{}], "asks the server to forget who owns what"
     world.finish()
     world.settle()
     assert world.at("by hand") == []

@@ -20,6 +20,7 @@ from echelon.hub.apply.owners import (
     without_fields,
 )
 from echelon.hub.apply.shape import Shape, shape_of
+from echelon.hub.schema.metadata import FORGET_OWNERS
 
 STATUS = FieldSet.of(("f:status",))
 ALL_BUT_STATUS = FieldSet.of(("f:metadata",), ("f:spec",))
@@ -111,7 +112,7 @@ def _present(old: JSONObject, new: JSONObject, *, trusted: bool) -> Owners:
     present, given = managed_fields(old), managed_fields(new)
     if not trusted or given is None or given == present:
         return stored(present)
-    if given in ([], [{}]):
+    if given in ([], FORGET_OWNERS):
         return {}
     try:
         return sent(given) or stored(present)

@@ -25,6 +25,7 @@ NameStyle = Literal["subdomain", "label", "dns1035", "path-segment"]
 MAX_ANNOTATION_BYTES = 256 * 1024
 MAX_MANAGER_LENGTH = 128
 MAX_SUBRESOURCE_LENGTH = 256
+FORGET_OWNERS: list[JSONObject] = [{}]  # `managedFields` that ask the server to keep none
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -263,7 +264,8 @@ def _common_errors(metadata: JSONObject, path: str) -> list[Cause]:
         found += [causes.invalid(f"{path}.labels", value, why) for why in _value_errors(value)]
     found += _annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations")
     found += _owner_errors(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
-    for index, entry in enumerate(metadata.get("managedFields") or []):
+    managed = metadata.get("managedFields") or []
+    for index, entry in enumerate(managed if managed != FORGET_OWNERS else ()):
         found += _manager_errors(entry, f"{path}.managedFields[{index}]")
     return found
 
