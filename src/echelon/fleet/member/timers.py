@@ -18,12 +18,13 @@ class Timers:
 
     _heap: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
-    _alarm: asyncio.TimerHandle | None = None
+    _alarm: asyncio.Handle | None = None  # not always a timer: a loop may take what is due for a call
 
     def at(self, moment: float, call: Callable[[], None]) -> None:
         """Call at a moment; at once, but not before this returns, if it is past."""
-        heapq.heappush(self._heap, (moment, next(self._numbers), call))
-        if self._alarm is None or moment < self._alarm.when():
+        entry = (moment, next(self._numbers), call)
+        heapq.heappush(self._heap, entry)
+        if self._alarm is None or self._heap[0] is entry:
             self._set()
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:

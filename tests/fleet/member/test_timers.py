@@ -1,0 +1,46 @@
+"""The alarm clock of a fleet, on the loops that it runs on."""
+
+import asyncio
+from functools import partial
+
+import pytest
+import uvloop
+
+from echelon.fleet.loop import run
+from echelon.fleet.member.timers import Timers
+
+
+async def rung() -> list[str]:
+    """Ask for calls out of order, some of them for moments that are past; return the calls as they came."""
+    timers, calls = Timers(), list[str]()
+    now = asyncio.get_running_loop().time()
+    asked = {"third": 0.02, "past": -1.0, "at once": 0.0, "second": 0.01, "also at once": 0.0, "last": 0.03}
+    done = asyncio.Event()
+
+    def ring(name: str) -> None:
+        calls.append(name)
+        if name == "last":
+            done.set()
+
+    for name, seconds in asked.items():
+        timers.at(now + seconds, partial(ring, name))
+    await done.wait()
+    assert not len(timers)
+    return calls
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop", "virtual"])
+def test_calls_come_in_order_whatever_the_loop(loop: str) -> None:
+    runners = {"asyncio": asyncio.run, "uvloop": uvloop.run, "virtual": run}
+    assert runners[loop](rung()) == ["past", "at once", "also at once", "second", "third", "last"]
+
+
+def test_a_cleared_clock_calls_nobody() -> None:
+    async def scene() -> list[str]:
+        timers, calls = Timers(), list[str]()
+        timers.after(1, lambda: calls.append("rang"))
+        timers.clear()
+        await asyncio.sleep(2)
+        return calls
+
+    assert run(scene()) == []
