@@ -1,7 +1,9 @@
 """The alarm clock of a fleet, on the loops that it runs on."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 import pytest
 import uvloop
@@ -29,10 +31,9 @@ async def rung() -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop", "virtual"])
-def test_calls_come_in_order_whatever_the_loop(loop: str) -> None:
-    runners = {"asyncio": asyncio.run, "uvloop": uvloop.run, "virtual": run}
-    assert runners[loop](rung()) == ["past", "at once", "also at once", "second", "third", "last"]
+@pytest.mark.parametrize("on", [asyncio.run, uvloop.run, run], ids=["asyncio", "uvloop", "virtual"])
+def test_calls_come_in_order_whatever_the_loop(on: Callable[[Coroutine[Any, Any, list[str]]], list[str]]) -> None:
+    assert on(rung()) == ["past", "at once", "also at once", "second", "third", "last"]
 
 
 def test_a_cleared_clock_calls_nobody() -> None:
