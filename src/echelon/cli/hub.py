@@ -12,7 +12,7 @@ from echelon.cli.process import parse_listen, run, stop_on_signals
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
 from echelon.hub.access.pki import PkiError
 from echelon.hub.server import Hub, Settings
-from echelon.hub.storage.log import LogError
+from echelon.hub.storage.database import LogError
 from echelon.kube.errors import ApiError
 
 CONTEXT = "echelon"

@@ -13,7 +13,7 @@ from echelon.fleet.local import Local, Settings
 from echelon.fleet.member.fleet_spec import BadFleetSpec
 from echelon.hub.access.kubeconfig import KubeconfigError
 from echelon.hub.access.pki import PkiError
-from echelon.hub.storage.log import LogError
+from echelon.hub.storage.database import LogError
 from echelon.kube.errors import ApiError
 
 _USUAL = (

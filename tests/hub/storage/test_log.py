@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from echelon.hub.storage.log import Log, LogDamaged, LogForeign, LogInUse, LogUnreachable
+from echelon.hub.storage.database import LogDamaged, LogForeign, LogInUse, LogUnreachable
+from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import Change, Entry, Key, Store
 from echelon.kube.errors import Unavailable
 

@@ -10,24 +10,21 @@ that the failed ones had promised. Nothing is half written, and the next write s
 """
 
 import asyncio
-import contextlib
 import json
 import logging
-import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from echelon.hub.storage.database import LogDamaged, LogInUse, explain, open_database, transaction
 from echelon.kube.errors import Unavailable
 
 _logger = logging.getLogger(__name__)
 
-_APPLICATION = 0x4563686C  # "Echl": says that the file is ours
-_FORMAT = 1
 _BATCH = 256
 _GARBAGE_BATCH = 512
 
@@ -35,37 +32,10 @@ _GARBAGE_BATCH = 512
 # appending is the cheapest thing that SQLite does. Room for 8 million clusters with 10^12 writes each.
 _REVISION_BITS = 40
 
-_SCHEMA = (
-    # Numbers are not used twice: what a removed cluster might have left behind must not become another one's.
-    "CREATE TABLE cluster (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, compacted INTEGER NOT NULL)",
-    "CREATE TABLE log (position INTEGER PRIMARY KEY, key TEXT NOT NULL, created INTEGER NOT NULL, value BLOB NOT NULL)",
-    f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {_FORMAT}",
-)
 _INSERT = {
     size: "INSERT INTO log VALUES " + ",".join(["(?,?,?,?)"] * size)  # noqa: S608 - made of constants
     for size in (1 << power for power in range(_BATCH.bit_length()))
 }
-
-
-class LogError(Exception):
-    """A database that cannot be used; the text names the file and is for people."""
-
-
-class LogInUse(LogError):
-    """Another process, or another log of this one, has the file open."""
-
-
-class LogForeign(LogError):
-    """The file is not a log of ours, or one of a newer version."""
-
-
-class LogDamaged(LogError):
-    """The file was a log of ours once, and cannot be read any more."""
-
-
-class LogUnreachable(LogError):
-    """The file cannot be opened or made."""
 
 
 class Row(NamedTuple):
@@ -138,7 +108,7 @@ class Log:
 
     def __init__(self, path: Path, *, full_sync: bool = False) -> None:
         self._path = path
-        self._db = _open(path, full_sync=full_sync)
+        self._db = open_database(path, full_sync=full_sync)
         self._ledgers: dict[str, Ledger] = {}
         self._database = threading.Lock()  # held while a transaction runs
         self._changed = threading.Condition()  # guards what follows
@@ -194,7 +164,7 @@ class Log:
             with self._database:
                 return self._db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise _explain(self._path, error) from error
+            raise explain(self._path, error) from error
 
     def submit(self, item: _Write | _Drop) -> None:
         """Queue an item for the writer thread."""
@@ -258,7 +228,7 @@ class Log:
     def _commit(self, batch: list[_Write | _Drop]) -> bool:
         """Write a batch and tell the loop how that went."""
         try:
-            with self._database, _transaction(self._db):
+            with self._database, transaction(self._db):
                 _insert(self._db, [item.row for item in batch if isinstance(item, _Write)])
                 for item in batch:
                     if isinstance(item, _Drop):
@@ -284,7 +254,7 @@ class Log:
             marks = self._marks.copy()
             rows = list(islice(self._garbage, _GARBAGE_BATCH))
         try:
-            with self._database, _transaction(self._db):
+            with self._database, transaction(self._db):
                 # The marks go with the first rows: what is missing must be known to be missing.
                 for cluster, compacted in marks.items():
                     self._db.execute(
@@ -346,74 +316,3 @@ def _insert(db: sqlite3.Connection, rows: list[tuple[int, str, int, bytes]]) -> 
         size = 1 << ((len(rows) - start).bit_length() - 1)  # few distinct statements, so all stay prepared
         db.execute(_INSERT[size], [value for row in rows[start : start + size] for value in row])
         start += size
-
-
-@contextlib.contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-        raise
-
-
-def _open(path: Path, *, full_sync: bool) -> sqlite3.Connection:
-    try:
-        # It holds Secrets: made for its owner only. SQLite gives the files beside it the same mode. A file that is
-        # there must not be opened here: closing it would take the locks away from a log that this process has on it.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise LogUnreachable(f"{path} cannot be opened: {error.strerror}") from error
-    try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-    except sqlite3.Error as error:
-        raise _explain(path, error) from error
-    try:
-        _prepare(db, path, full_sync=full_sync)
-    except sqlite3.Error as error:
-        db.close()
-        raise _explain(path, error) from error
-    except LogError:
-        db.close()
-        raise
-    return db
-
-
-def _prepare(db: sqlite3.Connection, path: Path, *, full_sync: bool) -> None:
-    db.execute("PRAGMA locking_mode = EXCLUSIVE")
-    new = _is_new(db, path)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
-    db.execute("PRAGMA journal_size_limit = 67108864")
-    with _transaction(db):  # also takes the lock, for as long as the connection lives
-        for statement in _SCHEMA if new else ():
-            db.execute(statement)
-
-
-def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Look at the file before anything in it is changed."""
-    ((application,),) = db.execute("PRAGMA application_id").fetchall()
-    ((version,),) = db.execute("PRAGMA user_version").fetchall()
-    ((tables,),) = db.execute("SELECT count(*) FROM sqlite_master").fetchall()
-    if application != _APPLICATION and (application or version or tables):
-        raise LogForeign(f"{path} is a database of another program; choose another file")
-    if version > _FORMAT:
-        raise LogForeign(f"{path} was written by a newer version of Echelon (format {version}, known: {_FORMAT})")
-    return not tables
-
-
-def _explain(path: Path, error: sqlite3.Error) -> LogError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return LogInUse(f"{path} is in use by another process")
-    if code == sqlite3.SQLITE_NOTADB:
-        return LogForeign(f"{path} is not a database; choose another file")
-    if code == sqlite3.SQLITE_CORRUPT:
-        return LogDamaged(f"{path} is damaged: {error}; restore it from a backup, or move it away to start empty")
-    return LogUnreachable(f"{path} cannot be used: {error}")
