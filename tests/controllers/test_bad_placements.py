@@ -14,7 +14,7 @@ import pytest
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET
 from echelon.api.placement import PLACEMENT
 from echelon.kube.errors import Invalid
-from tests.controllers.hub import Hub, told
+from tests.controllers.hub import Hub, names, told
 from tests.controllers.targets import Told
 
 Spec = dict[str, Any]
@@ -281,3 +281,62 @@ def test_mistakes_do_not_keep_anybody_busy() -> None:
         assert hub.commits[written:] == []
 
     told(story, rules=False)
+
+
+def test_a_toleration_with_exists_and_a_value_that_was_stored_is_a_misconfiguration_until_it_is_fixed() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.bound_set()
+        await hub.clusters(["c"])
+        hub.start()
+        await hub.place(numberOfClusters=1, tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])
+        await hub.settle()
+        assert (await hub.condition("PlacementMisconfigured"))[0] == "True"
+        assert await hub.groups() == [("", 0)]
+        assert list(await hub.decisions()) == ["p-decision-1"]
+        await hub.respec(tolerations=[{"key": "a", "operator": "Exists"}])
+        await hub.settle()
+        assert (await hub.condition("PlacementMisconfigured"))[0] == "False"
+        assert await hub.selected() == ["c"]
+        assert await hub.satisfied() == ("True", "AllDecisionsScheduled")
+
+    told(story, rules=False)
+
+
+def test_a_placement_with_too_long_a_name_says_so_and_nothing_is_tried() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.bound_set()
+        await hub.clusters(["c"])
+        hub.start()
+        name = "p" * 64
+        await hub.place(name)
+        await hub.settle()
+        assert "63 characters" in (await hub.condition("PlacementMisconfigured", name))[2]
+        assert hub.sight.writes == []
+
+    told(story, rules=False)
+
+
+def test_a_mistake_in_a_placement_that_has_decisions_keeps_them() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.bound_set()
+        await hub.clusters(names("c", 150))
+        hub.start()
+        await hub.place(decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 60}})
+        await hub.place("good")
+        await hub.settle()
+        assert await hub.groups() == [("", 60), ("", 60), ("", 30)]
+        written = len(hub.sight.writes)
+        await hub.respec(predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": ["no such"]}}}])
+        await hub.settle()
+        status, reason, message = await hub.condition("PlacementMisconfigured")
+        assert (status, reason) == ("True", "Misconfigured")
+        assert message.startswith("Predicate:")
+        assert await hub.groups() == [("", 60), ("", 60), ("", 30)]
+        assert len(hub.sight.writes) == written
+        assert (await hub.satisfied())[0] == "False"
+        await hub.clusters(["d"])  # others go on
+        await hub.settle()
+        assert await hub.groups("good") == [("", 151)]
+        assert len(await hub.selected()) == 150
+
+    told(story)

@@ -32,6 +32,12 @@ def test_nobody_vanishes_whatever_goes_wrong(first: int) -> None:
     assert min(commits) > 60
 
 
+@pytest.mark.parametrize("seed", [4912, 1272])
+def test_a_plan_on_an_old_view_of_its_own_groups_hides_nobody(seed: int) -> None:
+    """In these lives the stream of decisions is lost in the middle of an update, and something changes meanwhile."""
+    live(seed)
+
+
 def test_these_lives_are_not_boring() -> None:
     SEEN.clear()
     injected: Counter[str] = Counter()

@@ -27,7 +27,7 @@ from echelon.engine.placement.publish import (
     publish,
 )
 from echelon.engine.placement.schedule import Schedule
-from echelon.engine.placement.slices import Slice, slice_annotations, slice_labels
+from echelon.engine.placement.slices import Slice, slice_annotations, slice_labels, spare_names
 from echelon.engine.plan import Action, Create, Delete, Emit, Patch, Reference
 
 CLAIM_ANNOTATION = "echelon.dev/claimed"  # on a decision: the version at which it was claimed last
@@ -47,7 +47,9 @@ class Steps:
 def steps(placement: Placement, schedule: Schedule, there: Published, desired: Desired) -> Steps:
     """Return the actions that lead to the desired decisions, each write followed by the events about it."""
     rolling = placement.spec.decision_strategy.update_strategy.type == "RollingUpdate"
-    publication = publish(there.slices, desired.slices, "RollingUpdate" if rolling else "All")
+    taken = {*there.decisions, *there.taken, *(one.name for one in desired.slices)}
+    spare = spare_names(placement.metadata.name, taken)
+    publication = publish(there.slices, desired.slices, "RollingUpdate" if rolling else "All", spare=spare)
     return _Way(placement, schedule, there, desired, publication).steps()
 
 
@@ -118,10 +120,7 @@ class _Way:
                 if self._scores is not None:
                     yield replace(self._scores, related=self._reference(name))
             case DeleteSlice(name):
-                meta = self.there.decisions[name].metadata
-                yield Delete(
-                    PLACEMENT_DECISION, name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
-                )
+                yield Delete(PLACEMENT_DECISION, name, self.placement.metadata.namespace, *self._known(name))
                 yield status.deleted(self.placement, name)
 
     def _create(self, one: Slice) -> Create:
@@ -185,17 +184,13 @@ class _Way:
         return self._patch(name, {"status": {"decisions": listed}}, subresource="status")
 
     def _patch(self, name: str, body: JSONObject, subresource: str = "") -> Patch:
-        """Write to a decision as it is known; one that is created in this plan has no version yet."""
+        """Write to a decision as it is known."""
+        return Patch(PLACEMENT_DECISION, name, body, self.placement.metadata.namespace, *self._known(name), subresource)
+
+    def _known(self, name: str) -> tuple[str, str]:
+        """Return the uid and version of a decision; one that is created in this plan has none yet."""
         existing = self.there.decisions.get(name)
-        return Patch(
-            PLACEMENT_DECISION,
-            name,
-            body,
-            self.placement.metadata.namespace,
-            uid=existing.metadata.uid if existing else "",
-            resource_version=existing.metadata.resource_version if existing else "",
-            subresource=subresource,
-        )
+        return (existing.metadata.uid, existing.metadata.resource_version) if existing else ("", "")
 
     @cached_property
     def _scores(self) -> Emit | None:

@@ -16,6 +16,7 @@ from echelon.kube.client import Client
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller, Reconciler
 from echelon.kube.events import EventRecorder
+from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 
@@ -83,6 +84,7 @@ class Ground:
         *,
         recorder: Recorder | None = None,
         workers: int = 1,
+        guard_seconds: float = GUARD_SECONDS,
         on_written: Callable[[Key, Written], None] | None = None,
     ) -> Controller:
         """Return a controller, which watches nothing yet."""
@@ -95,5 +97,6 @@ class Ground:
             random=self.random,
             workers=workers,
             metrics=self.metrics,
+            guard_seconds=guard_seconds,
             on_written=on_written,
         )

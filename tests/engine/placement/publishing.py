@@ -16,7 +16,7 @@ from echelon.engine.placement.publish import (
     WriteStatus,
     publish,
 )
-from echelon.engine.placement.slices import LIMIT, Slice, recall, reslice
+from echelon.engine.placement.slices import LIMIT, Slice, recall, reslice, spare_names
 
 Slices = Mapping[str, Slice]
 
@@ -57,7 +57,13 @@ def plan(world: World) -> Update:
     history = () if world.from_scratch else recall(existing).groups
     groups = regroup(history, world.members, world.names, world.size)
     desired = reslice("p", existing, groups, world.limit)
-    return Update(world, groups, desired, publish(existing, desired, world.strategy, world.limit))
+    return Update(world, groups, desired, published(world, desired))
+
+
+def published(world: World, desired: tuple[Slice, ...]) -> Publication:
+    existing = tuple(world.slices.values())
+    spare = spare_names("p", {one.name for one in (*existing, *desired)})
+    return publish(existing, desired, world.strategy, world.limit, spare)
 
 
 def apply(slices: Slices, write: Write) -> Slices:
@@ -84,8 +90,11 @@ def prefixes(slices: Slices, writes: Iterable[Write]) -> Iterator[Slices]:
 def carried_out(update: Update) -> World:
     """The world after an update of which every state kept the promises."""
     final = update.world.slices
-    for final in prefixes(update.world.slices, update.publication.writes):
-        check_state(update, final)
+    for state in prefixes(update.world.slices, update.publication.writes):
+        check_state(update, state)
+        if update.world.strategy == "RollingUpdate" or not update.world.overtaken:
+            check_in_sight(update, final, state)
+        final = state
     check_end(update, final)
     settled = replace(update.world, slices=final, from_scratch=False, overtaken=False)
     again = plan(settled)
@@ -103,7 +112,7 @@ def check_with_crashes(update: Update, depth: int = 1) -> World:
             check_never_absent(update, later)
         end = carried_out(resumed)
         check_causes(update.world, end.slices)
-        same = publish(tuple(state.values()), update.desired, update.world.strategy, update.world.limit)
+        same = published(replace(update.world, slices=state), update.desired)
         for later in prefixes(state, same.writes):
             check_never_absent(update, later)
             check_no_blend(later)
@@ -133,8 +142,6 @@ def check_state(update: Update, state: Slices) -> None:
     if update.world.strategy == "RollingUpdate" or not update.world.overtaken:
         check_not_early(update, state)
     check_labels_fit(update, state)
-    if not (update.world.from_scratch or update.world.overtaken):
-        check_dense(update, state)
     wanted = set(update.world.members)
     for name, one in state.items():
         if one.clusters != (update.world.slices[name].clusters if name in update.world.slices else ()):
@@ -176,16 +183,20 @@ def check_labels_fit(update: Update, state: Slices) -> None:
             assert (cluster, one.group) in legitimate, f"{cluster} is shown under the label of another group"
 
 
-def check_dense(update: Update, state: Slices) -> None:
-    """Upstream's reader gives each index one name, counts the indexes, and never looks at one beyond the count."""
+def check_in_sight(update: Update, before: Slices, after: Slices) -> None:
+    lost = in_sight(before) - in_sight(after)
+    if update.world.strategy == "All":  # which may lose what goes round in circles
+        lost &= {cluster for one in after.values() for cluster in one.clusters}
+    assert not lost & update.world.members.keys(), "hidden by a gap, or by two names at an index"
+
+
+def in_sight(slices: Slices) -> set[str]:
+    """What upstream's reader finds: it gives each index one name, counts the indexes, and looks at none beyond that."""
     names: dict[int, set[str]] = {}
-    for one in state.values():
+    for one in slices.values():
         names.setdefault(one.group_index, set()).add(one.group_name)
-    hidden, shown = set[str](), set[str]()
-    for one in state.values():
-        safe = one.group_index < len(names) and len(names[one.group_index]) == 1
-        (shown if safe else hidden).update(one.clusters)
-    assert not (hidden - shown) & update.world.members.keys(), "hidden by a gap, or by two names at an index"
+    found = (one for one in slices.values() if one.group_index < len(names) and len(names[one.group_index]) == 1)
+    return {cluster for one in found for cluster in one.clusters}
 
 
 def check_causes(world: World, final: Slices) -> None:

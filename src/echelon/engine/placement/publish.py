@@ -11,18 +11,12 @@ the surge, and the only time a slice may be over the limit. A slice that gives n
 is its final content. Deletions come last, when everything in them has been received elsewhere or is no longer selected.
 
 *Nothing is rolled out early.* Rollouts go by index, and a cluster that is listed twice counts in the group with the
-higher index. A slice shows its old index or its new one, never a lower one: indexes go up before clusters move, and
-go down after that. (Where All has to break a circle, it keeps neither this promise nor the one above.)
+higher index. A slice shows its old index, its new one or a higher one, never a lower one: indexes go up before clusters
+move, and go down after that. (Where All has to break a circle, it keeps neither this promise nor the one above.)
 
-*Groups do not blend.* Two groups of the same name under the same index would look like one, so groups that move up do
-so from the highest index down, and those that move down from the lowest index up; groups of which nothing will remain
-line up behind the others if they are in the way. The name and serial of a slice change only while it is empty.
-
-*Indexes stay dense enough.* Some consumers count the indexes and look at no higher one. A group that is inserted waits,
-empty, beyond the last index, until the groups behind it have made room. So at every moment there are at least as many
-indexes as the highest one that has clusters requires. (Cutting groups from scratch, or a change that overtakes an
-update cut short by a crash, may still move groups of different names through each other; there an index can be missing
-or have two names for a moment, which `decisions.py` copes with.)
+*Groups do not blend, and nobody is out of sight.* Some consumers count the indexes, look at no higher one, and know one
+name for each. How indexes change under their eyes is the matter of `indexes.py`. The name and serial of a slice change
+only while it is empty.
 
 *The surge is no memory.* No write, the surge included, lists a cluster that the plan deselects. What can be read after
 a crash is thus what the plan wants plus, in slices it had not reached, what was never withdrawn; nothing is listed for
@@ -36,10 +30,10 @@ Any prefix of the writes is a state that this function, called again, continues 
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from echelon.engine.placement.indexes import relabel
 from echelon.engine.placement.slices import LIMIT, Slice
 
 Strategy: TypeAlias = Literal["All", "RollingUpdate"]
@@ -99,8 +93,17 @@ class Publication:
     over_limit: int = 0
 
 
-def publish(existing: Sequence[Slice], desired: Sequence[Slice], strategy: Strategy, limit: int = LIMIT) -> Publication:
-    """The writes that turn the existing slices into the desired ones."""
+def publish(
+    existing: Sequence[Slice],
+    desired: Sequence[Slice],
+    strategy: Strategy,
+    limit: int = LIMIT,
+    spare: Iterable[str] = (),
+) -> Publication:
+    """The writes that turn the existing slices into the desired ones.
+
+    `spare` are names of slices that do not exist, for those that are needed on the way and deleted at its end.
+    """
     here = {one.name: one for one in existing}
     there = {one.name: one for one in desired}
     for one in desired:
@@ -113,10 +116,18 @@ def publish(existing: Sequence[Slice], desired: Sequence[Slice], strategy: Strat
         WriteStatus(name, tuple(sorted({*there[name].clusters, *wanted.intersection(here[name].clusters)})), surge=True)
         for name in surged
     ]
-    before, after = _label_writes(here, there)
+    labels = relabel(here, there, spare)
+    made = set(here)
+    before: list[Write] = []
+    for one in labels.before:
+        before.append(WriteLabels(one) if one.name in made else CreateSlice(one))
+        made.add(one.name)
     finals = [WriteStatus(name, there[name].clusters) for name in order]
-    obsolete = sorted((one for one in existing if one.name not in there), key=lambda one: -one.group_index)
-    deletes = [DeleteSlice(one.name) for one in obsolete]
+    # Further up they would count again for the clusters that they have given away.
+    emptied = [WriteStatus(one.name, ()) for one in labels.aside if not wanted.isdisjoint(here[one.name].clusters)]
+    after: list[Write] = [*emptied, *(WriteLabels(one) for one in (*labels.aside, *labels.after))]
+    obsolete = _obsolete(here, there)
+    deletes = [DeleteSlice(name) for name in (*labels.fillers, *(one.name for one in obsolete))]
     return Publication(
         writes=(*before, *unions, *finals, *after, *deletes),
         surge_end=len(before) + len(unions) if unions else 0,
@@ -165,61 +176,20 @@ def _circles(missing: Mapping[str, set[str]]) -> list[str]:
         circles = rest
 
 
-def _label_writes(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> tuple[list[Write], list[Write]]:
-    """Creations and label changes, in an order in which no two groups meet: before the contents move, and after."""
-    moves = _moves(here, there)
-    rising = [one for one in moves if one.group_index > here[one.name].group_index]
-    rising.sort(key=lambda one: here[one.name].group_index, reverse=True)
-    falling = [one for one in moves if one.group_index < here[one.name].group_index]
-    # What holds clusters may not go down before those that go elsewhere have left.
-    late = any(here[one.name].clusters for one in falling)
-    now = _indexes(here.values())
-    fresh = [_blank(one) for name, one in there.items() if name not in here or here[name].group != one.group]
-    newcomers = dict.fromkeys(one.group for one in fresh if one.group not in now)
-    seats = {one.group: max(one.group_index, now.get(one.group, 0)) for one in fresh}
-    if moves:
-        seats.update(zip(newcomers, count(_beyond(*here.values(), *there.values(), *moves)), strict=False))
-    seated = [replace(one, group_index=seats[one.group]) for one in fresh]
-    settling = [*falling, *(one for one in fresh if one.group_index != seats[one.group])]
-    settling.sort(key=lambda one: seats[one.group] if one.group in seats else now[one.group])
-    before: list[Write] = [
-        *(_first_write(one, here) for one in seated if one.group in newcomers),
-        *(WriteLabels(one) for one in rising),
-        *(_first_write(one, here) for one in seated if one.group not in newcomers),
+def _obsolete(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
+    """The slices to delete, in order. Whole groups go last and from the end, so that no index is missing.
+
+    Where a cluster is listed more than once, the highest group is the one that it is remembered in. It stays so until
+    the last, or a plan after a crash would find the cluster in a group where it never was.
+    """
+    remaining = {one.group for one in there.values()}
+    gone = [one for one in here.values() if one.name not in there]
+    parts = [one for one in gone if one.group in remaining]
+    whole = [one for one in gone if one.group not in remaining]
+    return [
+        *sorted(parts, key=lambda one: one.group_index),
+        *sorted(whole, key=lambda one: one.group_index, reverse=True),
     ]
-    settled: list[Write] = [WriteLabels(one) for one in settling]
-    return (before, settled) if late else ([*before, *settled], [])
-
-
-def _first_write(one: Slice, here: Mapping[str, Slice]) -> Write:
-    return WriteLabels(one) if one.name in here else CreateSlice(one)
-
-
-def _moves(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
-    """Existing slices that stay with their group and get another index."""
-    place = {one.group: one.group_index for one in there.values()}
-    end = _beyond(*there.values())
-    vanishing = [(index, group) for group, index in _indexes(here.values()).items() if group not in place]
-    for index, group in sorted(vanishing):
-        # It keeps its clusters until these are elsewhere, and makes way for the groups that will have its index.
-        place[group] = max(index, end)
-        end = place[group] + 1
-    staying = [one for one in here.values() if one.name not in there or there[one.name].group == one.group]
-    moved = [replace(_blank(one), group_index=place[one.group]) for one in staying]
-    return [one for one in moved if one.group_index != here[one.name].group_index]
-
-
-def _indexes(slices: Iterable[Slice]) -> dict[tuple[str, int], int]:
-    """The index of each group; of one whose slices are on their way up, the one they go to."""
-    return {one.group: one.group_index for one in sorted(slices, key=lambda one: one.group_index)}
-
-
-def _beyond(*slices: Slice) -> int:
-    return 1 + max((one.group_index for one in slices), default=-1)
-
-
-def _blank(of: Slice) -> Slice:
-    return replace(of, clusters=())
 
 
 def _clusters(slices: Mapping[str, Slice], name: str) -> Collection[str]:

@@ -12,8 +12,9 @@ room on the wire as long as it equals the index: that is how the slices of other
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from echelon.api.cluster import GROUP
 from echelon.api.placement import PlacementDecision
@@ -125,6 +126,11 @@ def reslice(
     return tuple(slices)
 
 
+def spare_names(placement: str, taken: Container[str]) -> Iterator[str]:
+    """Names that a placement could give and that are not taken."""
+    return (name for number in count(1) if (name := f"{placement}-decision-{number}") not in taken)
+
+
 def _fill(
     held: dict[int, tuple[str, ...]], clusters: tuple[str, ...], limit: int
 ) -> tuple[dict[int, tuple[str, ...]], list[tuple[str, ...]]]:
@@ -173,10 +179,12 @@ def _serials(existing: Sequence[Slice], groups: Sequence[Group]) -> list[int]:
     # Where nothing was decided there is nothing to remember, and the first decision looks as if there had been none.
     if any(one.clusters for one in existing) or not any(group.clusters for group in groups):
         established = _established(existing)
-        for name, serial in sorted(
-            {one.group for one in existing}, key=lambda group: (group not in established, group)
-        ):
+        for name, serial in sorted(established):
             known.setdefault(name, []).append(serial)
+        for name, serial in sorted({one.group for one in existing} - established):
+            # A younger group must have the higher serial, or the next plan would take it for an older one.
+            if serial > max(known.setdefault(name, []), default=-1):
+                known[name].append(serial)
     serials = []
     ranks: dict[str, int] = {}
     for index, group in enumerate(groups):
@@ -189,10 +197,20 @@ def _serials(existing: Sequence[Slice], groups: Sequence[Group]) -> list[int]:
 
 
 def _established(existing: Iterable[Slice]) -> set[tuple[str, int]]:
-    """The groups that have their place. Empty ones behind all clusters are still coming, or on their way out."""
+    """The groups that have their place.
+
+    Empty ones behind all clusters are still coming, or on their way out; unless a younger one of the name has clusters,
+    and they only stepped aside.
+    """
     existing = tuple(existing)
-    last = max((one.group_index for one in existing if one.clusters), default=-1)
-    return {one.group for one in existing if one.clusters or one.group_index < last}
+    filled = sorted((one for one in existing if one.clusters), key=lambda one: one.group_serial)
+    last = max((one.group_index for one in filled), default=-1)
+    youngest = {one.group_name: one.group_serial for one in filled}
+    return {
+        one.group
+        for one in existing
+        if one.clusters or one.group_index < last or one.group_serial < youngest.get(one.group_name, 0)
+    }
 
 
 def _rank(of: Slice) -> tuple[int, str, int]:
