@@ -236,8 +236,8 @@ def _patched(change: Patch, resource: Resource, obj: JSONObject) -> JSONObject:
 
 def _typed(kind: Kind[T], resource: Resource, entry: Entry) -> T:
     """Return an entry as the caller's type, by the shortest way from the form in which it is held."""
-    if entry.decoded is None and resource.from_storage is None:
-        return msgspec.json.decode(entry.raw, type=kind.type)
+    if resource.from_storage is None:
+        return entry.read_as(kind.type)
     return msgspec.convert(resource.outgoing(entry.object), kind.type)
 
 

@@ -197,7 +197,7 @@ def _left(change: Change, previous: Entry) -> Change:
     """Show an object that ceased to match as deleted: its last matching state, at the revision of the change."""
     obj = previous.object
     last = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(change.revision)}}
-    entry = replace(previous, revision=change.revision, encoded=None, decoded=last)
+    entry = replace(previous, revision=change.revision, encoded=None, decoded=last, typed=None)
     return Change(EventType.DELETED, change.revision, entry, previous)
 
 

@@ -194,6 +194,12 @@ def test_a_service_account_without_namespace_is_the_one_beside_the_binding() -> 
     assert not may(authorizer, "get", "pods", AGENT, namespace="other")
 
 
+def test_equal_roles_of_many_clusters_are_held_once() -> None:
+    one, other = (everywhere({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}) for _ in range(2))
+    reference = {"kind": "ClusterRole", "name": "r"}
+    assert one.role_rules(reference, "") is other.role_rules(reference, "")
+
+
 def test_changes_count_at_once() -> None:
     authorizer = everywhere(rule(["get"], ["pods"]))
     authorizer.changed("ClusterRole", "", "r", {"rules": [rule(["get"], ["nodes"])]})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -56,12 +57,67 @@ def test_a_write_is_stamped_with_its_revision(store: Store) -> None:
     assert second.labels == {"app": "y"}
 
 
-def test_what_the_writer_passed_is_neither_modified_nor_copied() -> None:
-    store = Store(None, "test", keep_objects=True)
+def test_what_the_writer_passed_is_not_modified(store: Store) -> None:
     mine = thing("x", deep={"list": [1, 2]})
-    entry = now(store.put(at("a", "x"), mine))
+    now(store.put(at("a", "x"), thing("x", deep={"list": [1, 2]})))
+    now(store.put(at("a", "x"), mine))
     assert mine == thing("x", deep={"list": [1, 2]})
-    assert entry.object["spec"] is mine["spec"]
+
+
+def test_objects_of_all_stores_share_what_is_equal_in_them() -> None:
+    one, other = (Store(None, name, keep_objects=True) for name in ("one", "other"))
+    first = now(one.put(at("a", "x"), thing("x", image="web:1")))
+    second = now(other.put(at("a", "y"), thing("y", image="web:1")))
+    third = now(other.put(at("a", "y"), {**thing("y", image="web:1"), "status": {"ready": True}}))
+    assert first.object["spec"] is second.object["spec"] is third.object["spec"]
+    assert second.object["metadata"]["labels"] is third.object["metadata"]["labels"] is third.labels
+    assert first.object["metadata"] == {"name": "x", "labels": {"app": "x"}, "resourceVersion": "1"}
+
+
+def test_what_is_read_from_disk_shares_what_is_equal_in_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            log = Log(tmp_path / "log")
+            try:
+                store = Store(log, "test", keep_objects=True)
+                if not store.revision:
+                    await store.put(at("a", "x"), thing("x", image="web:1"))
+                    await store.put(at("a", "y"), thing("y", image="web:1"))
+                x, y = store.list("things").entries
+                assert x.object["spec"] is y.object["spec"]
+            finally:
+                await log.close()
+
+    asyncio.run(scenario())
+
+
+class Typed(msgspec.Struct, frozen=True):
+    kind: str
+    spec: dict[str, int] = {}
+
+
+class Other(msgspec.Struct, frozen=True):
+    kind: str
+
+
+def test_all_readers_of_the_newest_state_get_the_same_object() -> None:
+    store = Store(None, "test", keep_objects=True)
+    entry = now(store.put(at("a", "x"), thing("x", size=1)))
+    assert entry.read_as(Typed) == Typed("Thing", {"size": 1})
+    assert entry.read_as(Typed) is entry.read_as(Typed)
+    assert entry.read_as(Other) == Other("Thing")
+    plain = entry.read_as(dict)
+    assert plain == entry.object
+    assert plain is not entry.object
+
+
+def test_nothing_is_kept_for_readers_of_a_former_state(store: Store) -> None:
+    before = now(store.put(at("a", "x"), thing("x", size=1)))
+    assert before.read_as(Typed).spec == {"size": 1}
+    after = now(store.put(at("a", "x"), thing("x", size=2)))
+    assert before.read_as(Typed).spec == {"size": 1}
+    assert before.read_as(Typed) is not before.read_as(Typed)
+    assert after.read_as(Typed).spec == {"size": 2}
 
 
 def test_labels_of_an_encoded_entry_are_its_own() -> None:

@@ -9,6 +9,7 @@ The meaning of rules and the texts are those of Kubernetes.
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -182,7 +183,12 @@ class Authorizer:
 
 def parse_rules(rules: list[JSONObject] | None) -> tuple[Rule, ...]:
     """Prepare the rules of a role."""
-    return tuple(_parse_rule(rule) for rule in rules or ())
+    return _parsed(msgspec.json.encode(rules or ()))
+
+
+@lru_cache(maxsize=1024)  # all clusters of a process have the same roles
+def _parsed(rules: bytes) -> tuple[Rule, ...]:
+    return tuple(_parse_rule(rule) for rule in msgspec.json.decode(rules))
 
 
 def url_covers(pattern: str, path: str) -> bool:

@@ -12,12 +12,14 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.kube.client import EventType
+
+T = TypeVar("T")
 
 # Lines are made once for all watches that are up to date; a watch that lags this far behind makes its own.
 _LINES_KEPT = 256
@@ -44,6 +46,13 @@ class WatchClosed(Exception):
     """The watch, or the whole logical cluster, was closed."""
 
 
+class _Superseded(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+_SUPERSEDED = _Superseded()
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     """An object as it was at one revision. It holds one form of the object; the other is made on demand."""
 
@@ -54,6 +63,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     encoded: bytes | None = None
     decoded: JSONObject | None = None
     admitted_by: object = None  # the resource, if the whole object is one that its admission would not change
+    typed: msgspec.Struct | None = None  # for all who read the newest state as that type; see `read_as`
 
     @property
     def raw(self) -> bytes:
@@ -72,6 +82,21 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         assert self.encoded is not None  # noqa: S101 - an entry always has one form
         decoded: JSONObject = msgspec.json.decode(self.encoded)
         return decoded
+
+    def read_as(self, kind: type[T]) -> T:
+        """Return the object as a type, and the same one to all who ask, so that many caches take no more than one."""
+        if self.decoded is None:
+            return msgspec.json.decode(self.raw, type=kind)
+        if self.typed.__class__ is kind:
+            return cast("T", self.typed)
+        made = msgspec.convert(self.decoded, kind)
+        if self.typed is None and isinstance(made, msgspec.Struct):
+            msgspec.structs.force_setattr(self, "typed", made)
+        return made
+
+    def supersede(self) -> None:
+        """Note that there is a newer state: nobody keeps this one, so nothing is kept for those who still read it."""
+        msgspec.structs.force_setattr(self, "typed", _SUPERSEDED)
 
 
 class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -144,6 +169,8 @@ class History:
         changes = self._all.changes
         self.revision = change.revision
         self.size += _size(change)
+        if change.previous is not None:
+            change.previous.supersede()
         self._all.append(change)
         resource, namespace, _ = change.entry.key
         (self._threads.get((resource, "")) or self._start((resource, ""))).append(change)

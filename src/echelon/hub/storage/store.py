@@ -17,6 +17,7 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.hub.storage.history import Change, Compacted, Entry, History, Key, Watch, WatchClosed
 from echelon.hub.storage.log import Ledger, Log, Row
+from echelon.hub.storage.sharing import with_shared_parts
 from echelon.hub.web.codec import MAX_OBJECT_BYTES
 from echelon.kube.client import EventType
 from echelon.kube.errors import Unavailable
@@ -263,14 +264,15 @@ class Store:
         metadata = {**obj["metadata"], "resourceVersion": str(revision)}
         stamped = {**obj, "metadata": metadata}
         created = before.created if before is not None else revision
-        labels = metadata.get("labels")
         if self._keep_objects:
-            entry = Entry(key, revision, created, labels or _NO_LABELS, None, stamped, admitted_by)
+            stamped = with_shared_parts(stamped, before.decoded if before is not None else None)
+            labels = stamped["metadata"].get("labels") or _NO_LABELS
+            entry = Entry(key, revision, created, labels, None, stamped, admitted_by)
         else:
             encoded = msgspec.json.encode(stamped)
             if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
                 raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
-            entry = Entry(key, revision, created, _shared(labels), encoded, None, admitted_by)
+            entry = Entry(key, revision, created, _shared(metadata.get("labels")), encoded, None, admitted_by)
         change = Change(kind, revision, entry, before)
         if self._ledger is None:
             self._assigned = revision
@@ -341,7 +343,7 @@ class Store:
         try:
             resource, namespace, name = row.key.split("/", 2)
             labels = _head.decode(row.value).metadata.labels
-            decoded: JSONObject | None = msgspec.json.decode(row.value) if self._keep_objects else None
+            decoded = with_shared_parts(msgspec.json.decode(row.value), None) if self._keep_objects else None
         except (ValueError, msgspec.MsgspecError) as error:
             raise ledger.damaged(f"revision {row.revision} is unreadable: {error}") from error
         before = self.get(Key(resource, namespace, name))
