@@ -1,13 +1,14 @@
 """People who do to a rollout what people do: change their minds in the middle of it, in every way there is.
 
-Decisions are written here as upstream writes them: one after the other in any order, and the status of the placement
-after them, so that clusters which are moved are in no decision for a while. In one go clusters either move or come and
-go, never both: then what is committed never looks complete when it is not.
+Decisions are written here as upstream writes them: one after the other in any order, some made anew, and the status of
+the placement after them. So clusters which are moved are in no decision for a while, and where others come and go at
+the same time, what is committed can look complete when it is not.
 """
 
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from random import Random
 
 from echelon.api.apps import CONTROLLER_REVISION
@@ -18,7 +19,8 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import World
 from echelon.kube.client import Client, MergePatch
-from tests.controllers.hub import NS
+from tests.controllers.hub import INDEX_LABEL, NAME_LABEL, NS, PLACEMENT_LABEL
+from tests.controllers.placement_world import create
 from tests.controllers.rollout_rules import version_of
 from tests.controllers.work_world import EVERYWHERE, per_group, progressive, template
 
@@ -78,6 +80,8 @@ class People:
             (1, self.lose_a_work),
             (5, self.move),
             (4, self.come_and_go),
+            (3, self.shift),
+            (2, self.make_anew),
         )
         await self.upgrade()
         for _ in range(self.steps):
@@ -153,15 +157,44 @@ class People:
             going = self.chance.sample(there, self.chance.choice((1, 1, 2)))
             await self.publish([[one for one in each if one not in going] for each in self.groups])
 
+    async def shift(self) -> None:
+        """Let one cluster come for another, and keep all in the order of their names, as upstream does."""
+        free = [each for each in CLUSTERS + SPARE if each not in self.there]
+        if not free or not self.there:
+            return
+        names = sorted({*self.there, self.chance.choice(free)} - {self.chance.choice(self.there)})
+        ends = list(accumulate(map(len, self.groups)))
+        await self.publish([names[start:end] for start, end in zip((0, *ends), ends, strict=False)])
+
+    async def make_anew(self) -> None:
+        """Delete a decision, and make it again, of which nothing else tells."""
+        self.world.memory["rewriting"] = self.world.clusters[""].store.revision
+        index = self.chance.randrange(3)
+        await self.client.delete(PLACEMENT_DECISION, f"p-decision-{index + 1}", NS)
+        await asyncio.sleep(self.chance.choice((0, 1, 5, 12)))
+        await self.make(index)
+        await asyncio.sleep(self.chance.choice((0, 1, 5)))
+        await self.fill(index, self.groups[index])
+        self.world.memory["rewriting"] = None
+
+    async def make(self, index: int) -> None:
+        """Make a decision, which has no clusters yet."""
+        labels = {PLACEMENT_LABEL: "p", INDEX_LABEL: str(index), NAME_LABEL: NAMES[index]}
+        await create(self.client, PLACEMENT_DECISION, f"p-decision-{index + 1}", NS, metadata={"labels": labels})
+
+    async def fill(self, index: int, clusters: list[str]) -> None:
+        body = MergePatch({"status": {"decisions": [{"clusterName": each, "reason": ""} for each in clusters]}})
+        await self.client.patch(PLACEMENT_DECISION, f"p-decision-{index + 1}", body, NS, subresource="status")
+
     async def publish(self, groups: list[list[str]], *, at_once: bool = False) -> None:
         """Write the decisions that change, in any order, and the status after them."""
+        self.world.memory["rewriting"] = self.world.clusters[""].store.revision
         changed = [index for index in range(3) if groups[index] != self.groups[index]]
         for index in self.chance.sample(changed, len(changed)):
-            decisions = [{"clusterName": cluster, "reason": ""} for cluster in groups[index]]
-            body = MergePatch({"status": {"decisions": decisions}})
-            await self.client.patch(PLACEMENT_DECISION, f"p-decision-{index + 1}", body, NS, subresource="status")
+            await self.fill(index, groups[index])
             await asyncio.sleep(0 if at_once else self.chance.choice((0, 0, 1, 5)))
         await self.agree(groups)
+        self.world.memory["rewriting"] = None
 
     async def agree(self, groups: list[list[str]]) -> None:
         """Let the status of the placement say what is decided."""

@@ -4,6 +4,7 @@ The engine is not asked: what it decides is what is on trial. So the rules are h
 cluster at a time: given the set, the decisions and the works, why may this cluster not be written now?
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -150,7 +151,19 @@ class Scene:
             found[Group(int(labels[INDEX_LABEL]), labels.get(NAME_LABEL, ""))] = []
         for cluster, group in sorted(self.homes.items()):
             found[group].append(cluster)
+        for group in self.short:
+            found.setdefault(group, [])
         return dict(sorted(found.items()))
+
+    @cached_property
+    def short(self) -> set[Group]:
+        """The groups of which the status says that there are more clusters than are listed, while they disagree."""
+        counted = Counter(self.homes.values())
+        said = {
+            Group(each["decisionGroupIndex"], each["decisionGroupName"]): each["clusterCount"]
+            for each in self.placement.get("status", {}).get("decisionGroups", [])
+        }
+        return {group for group, count in said.items() if not self.settled and counted[group] < count}
 
     @cached_property
     def settled(self) -> bool:
@@ -256,6 +269,8 @@ class Scene:
             if home not in stage.groups:
                 if any(one.word == "to be written" or (one.flies and not one.failed) for one in here.values()):
                     return f"{stage.groups} are not through"
+                if self.short.intersection(stage.groups):
+                    return f"{stage.groups} have clusters that are in no decision"
                 continue
             return "it waits for an approval" if self.held(home) else self._crowded(stage, here, cluster, now)
         return "it is in no stage"

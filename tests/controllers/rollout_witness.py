@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.kube.cache import identity_of
 from echelon.kube.client import Client, DeleteOptions, Event, Page, Patch, WriteOptions
 from echelon.kube.errors import ApiError, ServerTimeout
+from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import OLDER_LISTS_REFUSED
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ class Life:
     reached: dict[str, int] = field(default_factory=dict)  # the revision of each kind that it has come to
     log: list[tuple[float, dict[str, int]]] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
+    confirmed: dict[str, tuple[int, float]] = field(default_factory=dict)  # its last write to each cluster, and when
     written: dict[int, JSONObject] = field(default_factory=dict)  # works as it wrote them, by revision
 
     def came_to(self, resource: str, version: str, *, listed: bool = False) -> None:
@@ -43,6 +46,13 @@ class Life:
             self.refused[resource] = 0
         self.reached[resource] = revision
         self.log.append((asyncio.get_running_loop().time(), dict(self.reached)))
+
+    def is_blind(self, resource: str, cluster: str) -> bool:
+        """Whether it would write again before it can have seen its own last write there, or has waited for that."""
+        revision, when = self.confirmed.get(cluster, (0, -GUARD_SECONDS))
+        waited = asyncio.get_running_loop().time() - when
+        patience = GUARD_SECONDS - 0.001  # timers disagree about the last microseconds
+        return waited < patience and all(known.get(resource, 0) < revision for _, known in reversed(self.log))
 
     def knew(self, since: float) -> list[tuple[float, float, dict[str, int]]]:
         """Return what it knew since a moment: from when, until when, what."""
@@ -65,6 +75,7 @@ class Register:
     """The writes of works that are under way, by cluster."""
 
     calls: dict[str, list[Call]] = field(default_factory=dict)
+    blind: set[str] = field(default_factory=set)  # clusters that somebody wrote to again without looking
 
     def sent(self, cluster: str, call: Call) -> None:
         self.calls.setdefault(cluster, []).append(call)
@@ -127,13 +138,20 @@ class Witness:
         await self._write(kind, namespace, self._client.delete(kind, name, namespace, options=options))
 
     async def _write(self, kind: Kind[Any], namespace: str, request: Awaitable[R]) -> R:
-        call = Call(self._life, asyncio.get_running_loop().time())
-        if kind.resource == self._resource:
-            self._register.sent(namespace, call)
-        try:
+        if kind.resource != self._resource:
             return await request
-        except ServerTimeout:
-            raise  # it may have been carried out, or be so yet
-        except ApiError:
-            self._register.failed(namespace, call)
+        call = Call(self._life, asyncio.get_running_loop().time())
+        self._register.sent(namespace, call)
+        blind = {namespace} if self._life.is_blind(self._resource, namespace) else set[str]()
+        try:
+            answer = await request
+        except ApiError as error:  # a process that dies on the way has forgotten already what it wrote
+            self._register.blind |= blind
+            if not isinstance(error, ServerTimeout):  # which may have been carried out, or be so yet
+                self._register.failed(namespace, call)
             raise
+        self._register.blind |= blind
+        if answer is not None:
+            revision = int(identity_of(answer).resource_version)
+            self._life.confirmed[namespace] = (revision, asyncio.get_running_loop().time())
+        return answer

@@ -59,6 +59,27 @@ def test_no_work_goes_while_decisions_are_newer_than_what_is_known_of_their_plac
     told(story)
 
 
+def test_no_work_goes_while_somebody_else_rewrites_decisions_although_more_is_known_of_other_placements() -> None:
+    """All numbers are as before: c5 has come, c1 is to go, and c3 is on its way; and the cache hears of others."""
+
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["c1", "c2"]), ("", ["c3", "c4"])])
+        await world.cluster("c5")
+        await world.roll_out()
+        world.start()
+        await world.settle()
+        await world.finish()
+        await world.slice("p-decision-2", 1, "", ["c5", "c4"])
+        await world.place([("", ["c1"])], "other")
+        await world.settle(20)
+        assert "c3" in await world.works()
+        await world.slice("p-decision-1", 0, "", ["c2", "c3"])
+        await world.settle(180)
+        assert sorted(await world.works()) == ["c2", "c3", "c4", "c5"]
+
+    told(story)
+
+
 def window(slots: int) -> Strategy:
     return Strategy(Kind.PROGRESSIVE, max_concurrency=Threshold.read(slots))
 

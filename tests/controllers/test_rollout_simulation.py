@@ -43,7 +43,8 @@ def test_the_rules_of_a_rollout_are_kept_whatever_goes_wrong(first: int) -> None
     happened = SEEN - before
     assert happened["start"] > 5 * PORTION
     assert happened["deletion"] > PORTION // 10
-    for act in ("upgrade", "undo", "change_strategy", "pause", "abort", "approve", "retry", "move", "come_and_go"):
+    acts = ("upgrade", "undo", "change_strategy", "pause", "abort", "approve", "retry")
+    for act in (*acts, "move", "come_and_go", "shift", "make_anew"):
         assert happened[act] > 3, act
     for fault in ("stale", "crash", "kill", "pause", "conflict", "gone", "stall", "late_write", "server_error"):
         assert injected[fault] > 3, fault

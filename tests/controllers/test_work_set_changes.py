@@ -108,7 +108,7 @@ def test_groups_that_are_cut_anew_are_walked_from_the_first_one_again() -> None:
             await world.finish()
         assert await world.at("1") == ["a", "b", "c"]
         await world.decide([("", ["x", "c"]), ("", ["y", "a"]), ("", ["z"])])
-        await world.settle()
+        await world.settle(90)
         assert await world.at("1") == ["a", "c", "x"]  # b is gone, x is in the first group
         await world.report("x", "c")
         await world.settle()
@@ -177,7 +177,7 @@ def test_another_placement_replaces_the_works_of_the_one_before() -> None:
         await world.settle()
         uid = (await world.works())["b"].metadata.uid
         await world.change(placementRefs=[{"name": "q", "rolloutStrategy": EVERYWHERE}])
-        await world.settle()
+        await world.settle(90)
         works = await world.works()
         assert sorted(works) == ["b", "c"]
         assert works["b"].metadata.uid == uid

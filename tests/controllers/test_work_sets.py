@@ -37,7 +37,7 @@ def test_every_selected_cluster_gets_a_work_and_the_set_says_when_all_are_done()
         assert await world.counts() == done
         assert await world.events() == ["GroupsStarted", "RolloutComplete"]
         await world.decide([("", ["a", "b"])])
-        await world.settle()
+        await world.settle(90)
         assert await world.at("1") == ["a", "b"]
         await world.hub.delete(SET, "web", NS)
         await world.settle()

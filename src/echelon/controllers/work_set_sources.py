@@ -78,7 +78,7 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
         collect(reconciler.decision_changed(delta), initial=delta.initial)
 
     def placement_changed(delta: Delta[Placement]) -> None:
-        collect(reconciler.users_of(key_of(delta.object)), initial=delta.initial)
+        collect(reconciler.placement_changed(delta), initial=delta.initial)
 
     def set_changed(delta: Delta[WorkSet]) -> None:
         # A leader that was replaced without knowing it may have had the last word, and it knew less. Our own words may

@@ -15,26 +15,24 @@ from datetime import datetime, timedelta
 from echelon.api.daemonsets import ControllerRevision
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.publication import PLACEMENT_LABEL as DECIDED_BY
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, PlacementRef
+from echelon.controllers.decided import Decided
 from echelon.controllers.work_refusals import Refusals
 from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.plan import plan
 from echelon.engine.work_set.view import (
-    PlacementView,
     RefView,
     RevisionView,
     WorkSet,
     WorkSetView,
     WorkView,
-    read_placement,
     read_revision,
     read_work,
 )
 from echelon.kube.act import Written
-from echelon.kube.cache import Key, newer
+from echelon.kube.cache import Key, key_of, newer
 from echelon.kube.informer import Delta, Informer
 
 # How often the status of a set may be written while nothing but numbers and texts change in it.
@@ -61,8 +59,7 @@ class WorkSetReconciler:
         self._caches = caches
         self._refusals = refusals
         self._works: dict[Key, dict[str, tuple[WorkView, ...]]] = {}  # of each set, by cluster
-        self._decisions: dict[Key, dict[str, PlacementDecision]] = {}  # of each placement, by name
-        self._placements: dict[Key, tuple[tuple[str, ...], PlacementView]] = {}  # with the versions they are from
+        self._decided = Decided(caches.placements, caches.decisions)
         self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
         self._told: dict[Key, float] = {}  # when the status was written last
         self._versions: dict[Key, str | None] = {}  # of each set, as it was written by this process
@@ -119,17 +116,12 @@ class WorkSetReconciler:
 
     def decision_changed(self, delta: Delta[PlacementDecision]) -> Iterable[Key]:
         """Follow a decision; return the sets that use its placement."""
-        meta = delta.object.metadata
-        placements: dict[Key, None] = {}
-        for obj in (delta.old, delta.new):
-            if obj is not None and (name := obj.metadata.labels.get(DECIDED_BY)):
-                key = Key(name, meta.namespace)
-                placements[key] = None
-                if obj is delta.new:
-                    self._decisions.setdefault(key, {})[meta.name] = obj
-                else:
-                    self._decisions.get(key, {}).pop(meta.name, None)
-        return [user for key in placements for user in self.users_of(key)]
+        return [user for key in self._decided.decision_changed(delta) for user in self.users_of(key)]
+
+    def placement_changed(self, delta: Delta[Placement]) -> Iterable[Key]:
+        """Follow a placement; return the sets that use it."""
+        self._decided.placement_changed(delta)
+        return self.users_of(key_of(delta.object))
 
     def users_of(self, placement: Key) -> list[Key]:
         """Return the sets that refer to a placement."""
@@ -144,10 +136,7 @@ class WorkSetReconciler:
         label = f"{key.namespace}.{key.name}"
         refused, next_try = self._refusals.of(label)
         works: Mapping[str, tuple[WorkView, ...]] = self._works.get(key, {})
-        refs = tuple(
-            RefView(ref.name, ref.rollout_strategy, self._placement(Key(ref.name, key.namespace)))
-            for ref in work_set.spec.placement_refs
-        )
+        refs = tuple(self._ref(ref, key.namespace) for ref in work_set.spec.placement_refs)
         view = WorkSetView(
             work_set,
             self._content(key, work_set),
@@ -156,23 +145,13 @@ class WorkSetReconciler:
             self._revisions(label, work_set),
             self._taken(key, refs, works),
             refused,
-            (lambda _: True) if any(self._is_ahead(Key(ref.name, key.namespace)) for ref in refs) else self._behind,
+            self._behind,
         )
         return view, next_try
 
-    def _placement(self, key: Key) -> PlacementView | None:
-        placement = self._caches.placements.get(*key)
-        if placement is None or placement.metadata.deletion_timestamp:
-            self._placements.pop(key, None)
-            return None
-        decisions = self._decisions.get(key, {}).values()
-        versions = (placement.metadata.resource_version, *(each.metadata.resource_version for each in decisions))
-        known = self._placements.get(key)
-        if known is not None and known[0] == versions:
-            return known[1]
-        found = read_placement(placement, [each for each in decisions if not each.metadata.deletion_timestamp])
-        self._placements[key] = (versions, found)
-        return found
+    def _ref(self, ref: PlacementRef, namespace: str) -> RefView:
+        placement = Key(ref.name, namespace)
+        return RefView(ref.name, ref.rollout_strategy, self._decided.view(placement), self._decided.doubtful(placement))
 
     def _content(self, key: Key, work_set: WorkSet) -> Content:
         meta = work_set.metadata
@@ -209,16 +188,6 @@ class WorkSetReconciler:
             self._backs = backs
             self._own.clear()
         return work.uid not in self._own and any(newer(work.version, each.reached) for each in caches)
-
-    def _is_ahead(self, placement: Key) -> bool:
-        """Whether decisions are newer than what is known of their placement.
-
-        An older status may happen to agree with decisions that are being rewritten: as many clusters, and not the same.
-        """
-        reached = self._caches.placements.reached
-        return any(
-            newer(each.metadata.resource_version, reached) for each in self._decisions.get(placement, {}).values()
-        )
 
     def _known(self, key: Key, cluster: str, name: str) -> WorkView | None:
         return next((each for each in self._works.get(key, {}).get(cluster, ()) if each.name == name), None)

@@ -68,6 +68,9 @@ class PlacementState:
     groups: list[tuple[str, list[str]]]
     settled: bool = True
     size: int | str = "100%"
+    lost: frozenset[int] = frozenset()  # slices that are not there at the moment
+    silent: bool = False  # its status does not tell of groups
+    doubtful: bool = False  # numbers agree, and may be of different times
 
     def view(self) -> Any:
         status = {
@@ -80,6 +83,7 @@ class PlacementState:
                     "clusterCount": len(clusters) + (0 if self.settled else 1),
                 }
                 for index, (name, clusters) in enumerate(self.groups)
+                if not self.silent
             ],
         }
         spec = {"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": self.size}}}
@@ -89,6 +93,7 @@ class PlacementState:
                 "status": {"decisions": [{"clusterName": cluster, "reason": ""} for cluster in clusters]},
             }
             for index, (name, clusters) in enumerate(self.groups)
+            if index not in self.lost
         ]
         return read_placement(
             msgspec.convert({"spec": spec, "status": status}, Placement),
@@ -157,7 +162,12 @@ class World:
             work_set,
             read_content(work_set.spec.manifest_work_template),
             tuple(
-                RefView(ref.name, ref.rollout_strategy, placements.get(ref.name))
+                RefView(
+                    ref.name,
+                    ref.rollout_strategy,
+                    placements.get(ref.name),
+                    ref.name in placements and self.placements[ref.name].doubtful,
+                )
                 for ref in work_set.spec.placement_refs
             ),
             works,

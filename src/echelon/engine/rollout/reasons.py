@@ -91,6 +91,18 @@ class EarlierGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Clusters of an earlier group are in no decision at the moment."""
+
+    group: GroupKey
+
+    def __call__(self, standing: Standing) -> str:
+        """Say of which group."""
+        del standing
+        return f"waits for {title(self.group)}: some of its clusters are in no decision"
+
+
+@dataclass(frozen=True, slots=True)
 class TooManyFailures:
     """More clusters failed than the user tolerates; `group` is the one whose limit that is, if it is not everyone's."""
 

@@ -8,6 +8,7 @@ or as a stage for each group (ProgressivePerGroup). All is one stage without lim
 from dataclasses import dataclass
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
+from echelon.engine.rollout.model import Wait
 from echelon.engine.rollout.strategy import Kind, Strategy
 
 
@@ -20,6 +21,11 @@ class Stage:
     tolerated: int
     mandatory: bool = False
     budget: GroupKey | None = None  # the group whose limit that is, if it is not everyone's
+
+    @property
+    def wait(self) -> Wait:
+        """What those after it wait for."""
+        return Wait.MANDATORY if self.mandatory else Wait.GROUP
 
 
 def stages(strategy: Strategy, groups: DecisionGroups) -> tuple[Stage, ...]:

@@ -47,11 +47,16 @@ def decide(
     statuses: Iterable[ClusterStatus],
     now: datetime,
     control: Control = NO_CONTROL,
+    *,
+    short: Collection[GroupKey] = (),
 ) -> Decision:
-    """Decide what a rollout does now. `statuses` has the clusters that have the desired content already."""
+    """Decide what a rollout does now. `statuses` has the clusters that have the desired content already.
+
+    `short` are groups that have more clusters than it is known which: nothing after them begins.
+    """
     because = reasons.OwnPace(now)
     known = _judge_all(groups, statuses, now, Judge(strategy, now, control, because))
-    walk = _Walk(known, control, now)
+    walk = _Walk(known, control, now, short)
     walk.along(stages(strategy, groups))
     in_flight = [one for group in known.groups.values() for one in group.busy if one.in_flight]
     ends = [one.until for one in in_flight if one.until is not None and one.until > now]
@@ -126,6 +131,7 @@ class _Walk:
     known: _Known
     control: Control
     now: datetime
+    short: Collection[GroupKey]
     starting: frozenset[str] = frozenset()
     waits: dict[GroupKey, _Reason] = field(default_factory=dict)  # for those that don't start
     breach: bool = False
@@ -154,6 +160,9 @@ class _Walk:
                 fresh = {key: known[key].fresh for key in stage.groups}
                 if any(fresh.values()) or any(one.in_flight and not one.failed for one in busy):
                     holding = self._start(stage, fresh, busy, told)
+                elif missing := [key for key in stage.groups if key in self.short]:
+                    self.active = stage.groups
+                    holding = (stage.wait, reasons.Unlisted(missing[0]))
 
     def _wait(self, stage: Stage, reason: _Reason) -> None:
         self.waits.update(dict.fromkeys(stage.groups, reason))
@@ -190,7 +199,7 @@ class _Walk:
         moving = tuple(one for one in flying if not one.failed)
         starting = tuple(sorted(self.starting))
         earlier = reasons.EarlierGroup(stage.groups[0], stage.mandatory, moving, starting, bool(held), self.now)
-        return Wait.MANDATORY if stage.mandatory else Wait.GROUP, earlier
+        return stage.wait, earlier
 
 
 def in_turn(clusters: list[str], written: Collection[str]) -> list[str]:

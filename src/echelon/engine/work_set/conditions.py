@@ -8,7 +8,7 @@ from echelon.api.meta import Condition
 from echelon.api.work_set import ManifestWorkReplicaSetSummary
 from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.model import Phase, Wait
-from echelon.engine.rollout.reasons import names
+from echelon.engine.rollout.reasons import names, title
 from echelon.engine.rollout.strategy import Kind
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.sharing import Share
@@ -83,6 +83,9 @@ def _notes(share: Share) -> list[str]:
     name, strategy = share.ref.name, share.ref.strategy
     if not share.settled:
         notes.append(f"the decisions of {name} do not agree with its status; nothing is removed until they do")
+        if share.ref.placement is not None and share.ref.placement.short:
+            first = title(min(share.ref.placement.short))
+            notes.append(f"{name}: {first} has more clusters than are decided; no group after it begins")
     if strategy.type == Kind.ALL.value and (strategy.progressive or strategy.progressive_per_group):
         notes.append(f"{name}: rolloutStrategy.type is All, so progressive and progressivePerGroup are not used")
     return notes

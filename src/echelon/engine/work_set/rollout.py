@@ -124,28 +124,30 @@ class _Rolling:
         if strategy is None:
             return RefRollout(share, None, self._standing_still(share))
         statuses = self._statuses(share, strategy.deadline)
-        decision = decide(strategy, share.groups, statuses, self.now, self.control)
+        short = share.ref.placement.short if share.ref.placement is not None else ()
+        decision = decide(strategy, share.groups, statuses, self.now, self.control, short=short)
         return RefRollout(share, decision, decision.standings)
 
     def _statuses(self, share: Share, deadline: timedelta | None = None) -> list[ClusterStatus]:
         """Return the clusters that have the content, and those where nothing can be written at the moment.
 
         One that is still busy with older content goes first when others start: it is disturbed already, and the same
-        places serve for both. Unless nobody lists it at the moment: then it only takes a place. One that has missed the
-        deadline of its older content is not busy but dead, and has no place to give away.
+        places serve for both. One that has missed the deadline of its older content is not busy but dead, and has no
+        place to give away. Whom nobody lists at the moment gets nothing: if it is busy, it takes a place.
         """
         digest, works = self.content.digest, self.works
         clusters, lingering = share.groups.clusters, share.lingering
-        found = [
-            work.status
-            if work.digest == digest or work.terminating
-            else ClusterStatus(cluster, Phase.PROGRESSING)
-            if cluster in lingering
-            else ClusterStatus(cluster, Phase.TO_APPLY, work.status.since)
-            for cluster, work in works.items()
-            if (work.digest == digest or work.terminating or self._is_busy(work.status, deadline))
-            and cluster in clusters
-        ]
+        found: list[ClusterStatus] = []
+        for cluster, work in works.items():
+            if cluster not in clusters:
+                continue
+            if work.digest == digest or work.terminating:
+                found.append(work.status)
+            elif cluster in lingering:
+                busy = self._is_busy(work.status, deadline)
+                found.append(ClusterStatus(cluster, Phase.PROGRESSING if busy else Phase.SKIPPED))
+            elif self._is_busy(work.status, deadline):
+                found.append(ClusterStatus(cluster, Phase.TO_APPLY, work.status.since))
         refused = self.view.refused
         if not refused:
             return found

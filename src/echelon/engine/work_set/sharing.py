@@ -2,11 +2,11 @@
 
 Placements may overlap, works may have been made twice, and decisions may be in the middle of being rewritten. A cluster
 has one work nevertheless: the first placement of the spec that selects the cluster owns it. And nothing is deleted
-because of what somebody is still writing: a work goes only when decisions that agree with their placement's status do
-not have its cluster.
+because of what somebody is still writing: a work goes only when decisions that agree with their placement's status, and
+are of the same time, do not have its cluster. Until then the cluster is in the rollout, where it was seen last.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
@@ -33,7 +33,7 @@ class Share:
     groups: DecisionGroups = field(default_factory=lambda: DecisionGroups({}))
     strategy: Strategy | None = None
     trouble: Trouble | None = None
-    lingering: frozenset[str] = frozenset()  # clusters of the last group that no decision has at the moment
+    lingering: frozenset[str] = frozenset()  # clusters in the groups that no decision has at the moment
 
     @property
     def settled(self) -> bool:
@@ -63,8 +63,10 @@ def share_out(view: WorkSetView, digest: str) -> Sharing:
     shares = tuple(_share(view, ref, owners, works, digest) for ref in view.refs)
     gone = _deselected(view, works, owners)
     # Who wrote a work knew why. Decisions that are older than that say nothing against it.
-    certain = [work for work in gone if not view.behind(work)]
-    return Sharing(shares, works, (*doubles, *certain), doubtful=len(certain) < len(gone))
+    unsure = any(ref.doubtful for ref in view.refs)
+    certain = [work for work in gone if not unsure and not view.behind(work)]
+    waiting = unsure and any(share.lingering for share in shares)
+    return Sharing(shares, works, (*doubles, *certain), doubtful=waiting or len(certain) < len(gone))
 
 
 def _one_each(view: WorkSetView, owners: Mapping[str, RefView]) -> tuple[dict[str, WorkView], list[WorkView]]:
@@ -109,9 +111,9 @@ def _share(
         owned = {key: frozenset(c for c in each if owners.get(c) is ref) for key, each in groups.groups.items()}
         groups = DecisionGroups(owned)
     lingering: frozenset[str] = frozenset()
-    if not ref.placement.settled and (lingering := _lingering(ref, owners, works.values(), digest)):
-        last = max(groups.groups, default=GroupKey())
-        groups = DecisionGroups({**groups.groups, last: groups.groups.get(last, frozenset()) | lingering})
+    unsure = ref.doubtful or not ref.placement.settled
+    if unsure and (lingering := _lingering(ref, owners, works.values(), digest)):
+        groups = _joined(groups, lingering, _last_seen(view, ref), ref.placement.short)
     try:
         return Share(ref, groups, read_strategy(ref.strategy, ref.placement.group_size), lingering=lingering)
     except BadStrategy as error:
@@ -123,7 +125,7 @@ def _lingering(ref: RefView, owners: Mapping[str, RefView], works: Iterable[Work
     """Return clusters that stay in the rollout although nobody lists them while decisions are being rewritten.
 
     They may be in flight, and a place that is taken must not be given away because its cluster is moved from one
-    decision to another. In the last group they hold nobody back who is before them.
+    decision to another.
     """
     return frozenset(
         work.cluster
@@ -132,6 +134,25 @@ def _lingering(ref: RefView, owners: Mapping[str, RefView], works: Iterable[Work
         and work.placement == ref.name
         and (work.digest == digest or work.status.phase is not Phase.SUCCEEDED)
     )
+
+
+def _last_seen(view: WorkSetView, ref: RefView) -> dict[str, int]:
+    """Return in which groups clusters were when the status was written; it has all that need a look."""
+    told = view.work_set.status.rollout
+    return {each.cluster: each.group_index for each in told.clusters if each.placement == ref.name} if told else {}
+
+
+def _joined(
+    groups: DecisionGroups, lingering: Iterable[str], seen: Mapping[str, int], short: Collection[GroupKey]
+) -> DecisionGroups:
+    """Return groups with clusters where they were last; else where some are missing, or where they hold nobody back."""
+    found = {key: set(clusters) for key, clusters in sorted(groups.groups.items())} or {GroupKey(): set()}
+    last = max(found)
+    home = min(short, default=last)
+    for cluster in lingering:
+        at = seen.get(cluster)
+        found[home if at is None else next((key for key in found if key.index >= at), last)].add(cluster)
+    return DecisionGroups({key: frozenset(clusters) for key, clusters in found.items()})
 
 
 def _deselected(view: WorkSetView, works: Mapping[str, WorkView], owners: Mapping[str, RefView]) -> list[WorkView]:

@@ -20,7 +20,7 @@ from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.work import ManifestWork, ManifestWorkSpec
 from echelon.api.work_set import ManifestWorkReplicaSetStatus, PlacementRef
-from echelon.engine.placement.decisions import DecisionGroups, UnreadableIndex
+from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
 from echelon.engine.rollout.model import ClusterStatus
 from echelon.engine.work_set.content import Content, digest_of
@@ -84,6 +84,7 @@ class PlacementView:
     selected: int = 0  # as its status says
     settled: bool = False  # whether status and decisions agree
     group_size: int = 0
+    short: frozenset[GroupKey] = frozenset()  # groups of which the status says that there are more clusters
     trouble: str = ""  # why the decisions cannot be read
 
 
@@ -94,6 +95,7 @@ class RefView:
     name: str
     strategy: RolloutStrategy
     placement: PlacementView | None
+    doubtful: bool = False  # status and decisions may be of different times, also where they agree
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,11 @@ def read_placement(placement: Placement, decisions: Iterable[PlacementDecision])
         size = group_size(wanted, total)
     except NotAPercentage:  # the placement's own conditions tell that
         size = total
-    return PlacementView(groups, selected, _is_settled(placement, decisions, groups), size)
+    if _is_settled(placement, decisions, groups):
+        return PlacementView(groups, selected, True, size)
+    short = _short(placement, groups)
+    known = DecisionGroups({**dict.fromkeys(short, frozenset()), **groups.groups})
+    return PlacementView(known, selected, False, size, short)
 
 
 def _is_settled(placement: Placement, decisions: tuple[PlacementDecision, ...], groups: DecisionGroups) -> bool:
@@ -183,6 +189,20 @@ def _is_settled(placement: Placement, decisions: tuple[PlacementDecision, ...], 
     if not named or sorted(named) != sorted(listed) or len(groups.clusters) != status.number_of_selected_clusters:
         return False
     return all(sum(listed[name] for name in each.decisions) == each.cluster_count for each in status.decision_groups)
+
+
+def _short(placement: Placement, groups: DecisionGroups) -> frozenset[GroupKey]:
+    """Return the groups of which clusters are in no decision, or in one of another group, at the moment."""
+    there: dict[int, GroupKey] = {}
+    sizes: dict[int, int] = {}
+    for key, clusters in groups.groups.items():
+        there[key.index] = key
+        sizes[key.index] = sizes.get(key.index, 0) + len(clusters)
+    return frozenset(
+        there.get(each.decision_group_index, GroupKey(each.decision_group_index, each.decision_group_name))
+        for each in placement.status.decision_groups
+        if sizes.get(each.decision_group_index, 0) < each.cluster_count
+    )
 
 
 def read_revision(stored: ControllerRevision) -> RevisionView:

@@ -1,0 +1,197 @@
+"""Two caches of different ages, in any combination: what looks decided was decided, or nothing is concluded from it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.api.base import JSONObject
+from echelon.api.placement import Placement, PlacementDecision
+from echelon.controllers.decided import QUIET_SECONDS, are_doubtful
+from echelon.controllers.publication import MARK_ANNOTATION
+from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
+from echelon.engine.placement.slices import Slice
+from echelon.engine.work_set.view import read_placement
+from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
+
+CLUSTERS = "abcdef"
+
+Grouping = tuple[frozenset[str], ...]  # the clusters of each group, which has one slice
+Slices = dict[int, tuple[int, frozenset[str]]]  # the version and the clusters of each slice, by group
+
+
+@st.composite
+def groupings(draw: st.DrawFn) -> Grouping:
+    """Draw groups of which many have the same sizes, and other members."""
+    names = draw(st.permutations(CLUSTERS))
+    sizes = draw(st.sampled_from([(2, 2), (2, 2), (2, 3), (3, 2), (2, 2, 1), (4,)]))
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    return tuple(frozenset(names[start : start + size]) for start, size in zip(starts, sizes, strict=True))
+
+
+def status_of(groups: Sequence[frozenset[str]]) -> JSONObject:
+    listed = [
+        {
+            "decisionGroupIndex": index,
+            "decisionGroupName": "",
+            "decisions": [f"p-decision-{index + 1}"],
+            "clusterCount": len(clusters),
+        }
+        for index, clusters in enumerate(groups)
+    ]
+    return {"numberOfSelectedClusters": sum(map(len, groups)), "decisionGroups": listed}
+
+
+def placement_of(version: int, status: JSONObject) -> Placement:
+    metadata = {"name": "p", "resourceVersion": str(version)}
+    return msgspec.convert({"metadata": metadata, "spec": {}, "status": status}, Placement)
+
+
+def decisions_of(slices: Slices, **annotations: str) -> list[PlacementDecision]:
+    found: list[Any] = [
+        {
+            "metadata": {
+                "name": f"p-decision-{index + 1}",
+                "labels": {PLACEMENT_LABEL: "p", INDEX_LABEL: str(index)},
+                "annotations": annotations,
+                "resourceVersion": str(version),
+            },
+            "status": {"decisions": [{"clusterName": each, "reason": ""} for each in sorted(clusters)]},
+        }
+        for index, (version, clusters) in slices.items()
+    ]
+    return msgspec.convert(found, list[PlacementDecision])
+
+
+@dataclass
+class History:
+    """Everything that somebody wrote who does not care for readers, and whether it was complete after each write."""
+
+    placements: list[tuple[int, JSONObject]] = field(default_factory=list)  # version and status, at each moment
+    decisions: list[Slices] = field(default_factory=list)
+    complete: list[bool] = field(default_factory=list)  # whether no cluster was on its way
+    changed: list[int] = field(default_factory=list)  # moments at which the status became another one
+
+    def write(self, placement: tuple[int, JSONObject], slices: Slices, *, complete: bool) -> None:
+        self.placements.append(placement)
+        self.decisions.append(slices)
+        self.complete.append(complete)
+
+    @property
+    def end(self) -> int:
+        return len(self.complete) - 1
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Draw some rewritings of decisions: slices in any order, some made anew, the placement edited meanwhile."""
+    history = History()
+    groups = draw(groupings())
+    slices: Slices = {index: (0, clusters) for index, clusters in enumerate(groups)}
+    history.write((0, status_of(groups)), slices, complete=True)
+    for after in draw(st.lists(groupings(), min_size=1, max_size=3)):
+        for write in draw(st.permutations(range(max(len(groups), len(after))))):
+            wanted = after[write] if write < len(after) else None
+            if slices.get(write, (0, None))[1] == wanted:
+                continue
+            anew = wanted is not None and write in slices and draw(st.booleans())
+            steps = [None, wanted] if anew else [wanted]
+            for step in steps:
+                now = len(history.complete)
+                rest = {index: each for index, each in slices.items() if index != write}
+                slices = rest if step is None else {**rest, write: (now, step)}
+                done = {index: each for index, (_, each) in slices.items()} == dict(enumerate(after))
+                history.write(history.placements[-1], slices, complete=done)
+                if draw(st.integers(0, 4)) == 0:
+                    edited = (len(history.complete), history.placements[-1][1])
+                    history.write(edited, slices, complete=done)
+        groups = after
+        if status_of(groups) != history.placements[-1][1]:
+            history.changed.append(len(history.complete))
+            history.write((len(history.complete), status_of(groups)), slices, complete=True)
+    return history
+
+
+def last_change(history: History, until: int) -> int:
+    states = history.decisions
+    return max((at for at in range(1, until + 1) if states[at] != states[at - 1]), default=0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(histories())
+def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_have_come_to(history: History) -> None:
+    """Nobody is so slow that half a rewriting lasts until decisions without a status after them are believed."""
+    halves = [at for at, complete in enumerate(history.complete) if not complete]
+    found = {at: decisions_of(history.decisions[at]) for at in halves}
+    for known, state in enumerate(history.placements):
+        placement = placement_of(*state)
+        # The controller began some time ago, and has seen the status change since then, or not.
+        seen = [None, *(str(at) for at in history.changed if at <= known)]
+        for at in halves:
+            if not read_placement(placement, found[at]).settled:
+                continue
+            for said in {None, seen[-1]}:
+                # A cache has come to its last event, or further, if there was a bookmark.
+                for reached in {at, last_change(history, at)}:
+                    assert are_doubtful(placement, said, found[at], str(reached), QUIET_SECONDS - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(histories())
+def test_decisions_are_believed_when_the_caches_have_come_to_the_end_and_nothing_changes(history: History) -> None:
+    placement, found = placement_of(*history.placements[-1]), decisions_of(history.decisions[-1])
+    assert read_placement(placement, found).settled
+    end = str(history.end)
+    assert not are_doubtful(placement, None, found, end, QUIET_SECONDS)
+    if history.changed and history.changed[-1] == history.end:
+        assert not are_doubtful(placement, end, found, end, 0.0)
+
+
+def slices_of(groups: Grouping | Slices) -> list[Slice]:
+    found = groups if isinstance(groups, dict) else {index: (0, each) for index, each in enumerate(groups)}
+    return [Slice(f"p-decision-{at + 1}", f"g{at}", at, 0, tuple(sorted(each))) for at, (_, each) in found.items()]
+
+
+def states(slices: Slices, after: Grouping, strategy: Strategy) -> Iterator[Slices]:
+    """Walk what can be read while Echelon rewrites decisions."""
+    for write in publish(slices_of(slices), slices_of(after), strategy).writes:
+        match write:
+            case CreateSlice(made):
+                slices = {**slices, made.group_index: (0, frozenset())}
+            case WriteStatus(name, clusters):
+                slices = {**slices, int(name[-1]) - 1: (0, frozenset(clusters))}
+            case DeleteSlice(name):
+                slices = {index: each for index, each in slices.items() if index != int(name[-1]) - 1}
+            case WriteLabels():
+                continue
+        yield slices
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(groupings(), min_size=3, max_size=3), st.sampled_from(["All", "RollingUpdate"]), st.data())
+def test_no_status_agrees_with_decisions_of_echelon_in_which_a_cluster_is_on_its_way(
+    groups: list[Grouping], strategy: Strategy, data: st.DataObject
+) -> None:
+    before, after, later = groups
+    there: Slices = {index: (0, clusters) for index, clusters in enumerate(before)}
+    seen = list(states(there, after, strategy))
+    if strategy == "RollingUpdate":  # also when it is cut short, and overtaken by another change
+        seen = seen[: data.draw(st.integers(0, len(seen)))]
+        seen += states(seen[-1] if seen else there, later, strategy)
+    staying = frozenset.intersection(*(frozenset().union(*each) for each in groups))
+    for slices in seen:
+        for each in groups:
+            view = read_placement(placement_of(1, status_of(each)), decisions_of(slices))
+            assert not view.settled or staying <= view.groups.clusters
+
+
+def test_decisions_of_echelon_are_believed_as_soon_as_there_is_a_status_after_them() -> None:
+    groups: Grouping = (frozenset("ab"), frozenset("cd"))
+    slices: Slices = {index: (5, clusters) for index, clusters in enumerate(groups)}
+    ours, others = decisions_of(slices, **{MARK_ANNOTATION: "1:x"}), decisions_of(slices)
+    for version, doubtful in (("4", True), ("6", False)):
+        assert are_doubtful(placement_of(6, status_of(groups)), version, ours, "5", 0.0) is doubtful
+    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, "5", 0.0)
