@@ -1,11 +1,15 @@
 """Silent agents are noticed by our own clock, and taints keep placements away."""
 
 import asyncio
+from random import Random
 from typing import Any
 
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE
 from echelon.api.core import NAMESPACE
+from echelon.controllers.running import Controllers
+from echelon.kube.faults import Faults, FaultyClient
+from echelon.kube.metrics import Metrics
 from tests.controllers.hub import Hub, now, told
 
 AVAILABLE = "ManagedClusterConditionAvailable"
@@ -128,5 +132,49 @@ def test_a_placement_loses_a_silent_cluster_and_gets_it_back() -> None:
         await hub.settle()
         assert await hub.selected() == ["c"]
         await hub.patch(MANAGED_CLUSTER, "c", {"status": available("Unknown")}, subresource="status")
+
+    told(story)
+
+
+def health_over(client: FaultyClient, hub: Hub) -> asyncio.Task[None]:
+    chance = Random(1)  # noqa: S311 - repeatable on purpose
+    made = Controllers(client, hub.clock, ["cluster-health"], random=chance, metrics=Metrics(), instance="test")
+    hub.controllers.append(asyncio.create_task(made.run()))
+    return hub.controllers[-1]
+
+
+def test_a_stream_that_stands_still_does_not_make_the_fleet_unreachable() -> None:
+    async def story(hub: Hub) -> None:
+        names = ("a", "b", "c")
+        for name in names:
+            await joined(hub, name)
+        standing_still = Faults(stall=1.0, stall_seconds=(900.0, 900.0))
+        client = FaultyClient(hub.client, standing_still, Random(2))  # noqa: S311 - repeatable on purpose
+        health_over(client, hub)
+        for _ in range(60):
+            await asyncio.sleep(60)
+            for name in names:
+                await renew(hub, name)
+                assert await state(hub, name) == ("True", "Test", [])
+        assert client.injected["stall"] > 3
+
+    told(story)
+
+
+def test_after_an_outage_of_the_hub_agents_have_their_time_to_come_back() -> None:
+    async def story(hub: Hub) -> None:
+        await joined(hub)
+        client = FaultyClient(hub.client, Faults(server_error=1.0, close=1.0), Random(1))  # noqa: S311 - as above
+        client.process.calm = True
+        health_over(client, hub)
+        await asyncio.sleep(100)
+        await renew(hub)
+        client.process.calm = False
+        await asyncio.sleep(1200)
+        client.process.calm = True
+        await asyncio.sleep(120)
+        assert await state(hub) == ("True", "Test", [])
+        await asyncio.sleep(360)
+        assert await state(hub) == ("Unknown", "ManagedClusterLeaseUpdateStopped", [UNREACHABLE]), "gone for good"
 
     told(story)

@@ -4,6 +4,10 @@ An agent renews a lease in its cluster's namespace. What the lease says about th
 whose clock may be wrong by hours; so only the fact that the lease *changed* counts, and the time at which it was seen
 to change is taken from our own clock, one that nobody sets back. The price is that after a restart of the controller
 every cluster gets the full grace once more. Nothing is polled: each cluster is looked at when its grace would end.
+
+Who is deaf hears no agent, and would take the whole fleet for lost. So while nothing comes from the hub, no bookmark
+either, nobody is judged; and when it has come back, every cluster gets the full grace once more, for agents need some
+time to find it, too.
 """
 
 import asyncio
@@ -20,7 +24,7 @@ from echelon.controllers.ground import Ground
 from echelon.engine.plan import NOTHING, Action, Patch, Plan
 from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
-from echelon.kube.informer import Delta, Informer
+from echelon.kube.informer import DEAF_SECONDS, Delta, Informer
 
 KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER,)
 LEASE_NAME = "managed-cluster-lease"
@@ -30,13 +34,15 @@ WORKERS = 4
 
 _MISSED_RENEWALS = 5
 _DEFAULT_LEASE_SECONDS = 60
+_EARLY_SECONDS = 0.001  # by which a timer may ring before its time
 
 
 class HealthReconciler:
     """Plans the Available condition and the health taints of clusters."""
 
-    def __init__(self, clusters: Informer[ManagedCluster]) -> None:
+    def __init__(self, clusters: Informer[ManagedCluster], leases: Informer[Lease]) -> None:
         self._clusters = clusters
+        self._leases = leases
         self._heard: dict[str, float] = {}  # when a sign of life of each cluster was seen, on our own clock
 
     def lease_changed(self, delta: Delta[Lease]) -> None:
@@ -60,29 +66,32 @@ class HealthReconciler:
         left = self._grace_left(cluster)
         state = _available(cluster)
         actions: list[Action] = []
-        if left is not None and left <= 0 and state != "Unknown":
+        silent = left is not None and left < _EARLY_SECONDS
+        if silent and state != "Unknown":
             actions.append(_silent(cluster, now))
             state = "Unknown"
         taints = _tainted(cluster.spec.taints, state, now)
         if taints != cluster.spec.taints:
             actions.append(_patch(cluster, {"spec": {"taints": [_taint(each) for each in taints]}}))
-        return Plan(tuple(actions), look_again_after=timedelta(seconds=left) if left is not None and left > 0 else None)
+        again = None if left is None or silent else timedelta(seconds=left)
+        return Plan(tuple(actions), look_again_after=again)
 
     def _grace_left(self, cluster: ManagedCluster) -> float | None:
         """Return for how many seconds a cluster may still be silent; nothing if it has not been let in."""
         if not cluster.spec.hub_accepts_client:
             return None
         now = asyncio.get_running_loop().time()
-        heard = self._heard.setdefault(cluster.metadata.name, now)
+        heard = max(self._heard.setdefault(cluster.metadata.name, now), self._leases.listening_since)
         every = cluster.spec.lease_duration_seconds
-        return heard + _MISSED_RENEWALS * (every if every > 0 else _DEFAULT_LEASE_SECONDS) - now
+        left = heard + _MISSED_RENEWALS * (every if every > 0 else _DEFAULT_LEASE_SECONDS) - now
+        return max(left, DEAF_SECONDS) if self._leases.deaf else left
 
 
 def cluster_health_controller(ground: Ground) -> Controller:
     """Return a controller of the health of clusters."""
     clusters = ground.informer(MANAGED_CLUSTER)
     leases = ground.informer(LEASE, fields=f"metadata.name={LEASE_NAME}")
-    reconciler = HealthReconciler(clusters)
+    reconciler = HealthReconciler(clusters, leases)
     controller = ground.controller("cluster-health", reconciler, workers=WORKERS)
     clusters.on_change(reconciler.cluster_changed)
     leases.on_change(reconciler.lease_changed)

@@ -34,6 +34,7 @@ STREAM_SECONDS = (300, 600)
 # How much longer than it was asked to a stream may live; then the connection is dead and nobody told us.
 GRACE_SECONDS = 30.0
 PAGE_SECONDS = 60.0
+DEAF_SECONDS = 90.0  # a server has something to say every minute, if only a bookmark
 PAGE_SIZE = 500
 # A server that is behind the cache is not believed so many times in a row; then it was restored from a backup.
 OLDER_LISTS_REFUSED = 5
@@ -98,12 +99,19 @@ class Informer(Generic[T]):
         self._resume = ""  # where the next stream begins; empty: list first
         self._page_size = PAGE_SIZE
         self._refused = 0
+        self._heard = -math.inf  # when the server said anything, on the loop's clock
+        self.listening_since = -math.inf  # since when it has done so without a long break
         self.went_back = 0  # how often a state was believed that is older than one that was seen before
 
     @property
     def reached(self) -> str:
         """The resource version up to which everything that happened is known; it falls when `went_back` rises."""
         return self._reached
+
+    @property
+    def deaf(self) -> bool:
+        """Whether so long nothing was heard that silence says nothing about the objects."""
+        return asyncio.get_running_loop().time() - self._heard > DEAF_SECONDS
 
     @property
     def synced(self) -> bool:
@@ -210,6 +218,7 @@ class Informer(Generic[T]):
                 listed.add(self._listed(obj))
                 if number % _BATCH == 0:
                     await asyncio.sleep(0)
+            self._hear()
             token = page.continue_
             if not token:
                 break
@@ -270,7 +279,14 @@ class Informer(Generic[T]):
                 if number % _BATCH == 0:
                     await asyncio.sleep(0)
 
+    def _hear(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._heard > DEAF_SECONDS:
+            self.listening_since = now
+        self._heard = now
+
     def _take(self, event: Event[T]) -> None:
+        self._hear()
         version = event.resource_version
         if event.object is not None:
             identity = identity_of(event.object)
