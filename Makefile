@@ -23,7 +23,7 @@ demo: $(READY) ## Roll a change out on a simulated fleet, and watch it
 test: $(READY) kubernetes kubectl ## Run the tests; ARGS="tests/hub -k watch" narrows them down
 	@echo "==> tests"
 	@export KUBECTL="$(KUBECTL)"; [ -n "$$KUBECTL" ] || KUBECTL="$$(cat .venv/.kubectl)"; \
-	$(BIN)/python -m pytest -q -n auto $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
 check: $(READY) ## Check style, types and the direction of imports
 	@echo "==> ruff";         $(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
