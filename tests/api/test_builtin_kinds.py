@@ -126,8 +126,18 @@ def filled(hint: Any, schema: JSONObject) -> Any:
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: f"{kind.kind}.{kind.group}")
 def test_an_object_with_every_field_survives_decoding_and_encoding(kind: Kind[Any]) -> None:
     document = filled(model_of(kind), schema_of(kind.type, metadata="full"))
+    assert document["metadata"]["managedFields"]
     decoded = msgspec.json.decode(msgspec.json.encode(document), type=kind.type)
-    assert msgspec.to_builtins(decoded) == document
+    assert msgspec.to_builtins(decoded) == without_owners(document)
+
+
+def without_owners(part: Any) -> Any:
+    """Leave out the one field that objects in memory do not have."""
+    if isinstance(part, list):
+        return [without_owners(each) for each in part]
+    if isinstance(part, dict):
+        return {name: without_owners(each) for name, each in part.items() if name != "managedFields"}
+    return part
 
 
 def test_nulls_that_servers_write_can_be_read() -> None:

@@ -143,7 +143,8 @@ def test_options_of_writes() -> None:
         made = await client.create(
             CONFIG_MAP, config_map("a", x="1"), "default", options=WriteOptions(field_manager="me")
         )
-        assert [entry.manager for entry in made.metadata.managed_fields] == ["me"]
+        wire = await client.get(CONFIG_MAP.untyped(), "a", "default")
+        assert [entry["manager"] for entry in wire["metadata"]["managedFields"]] == ["me"]
         await client.delete(CONFIG_MAP, "a", "default", options=DeleteOptions(dry_run=True))
         assert await client.get(CONFIG_MAP, "a", "default") == made
         with pytest.raises(errors.BadRequest):

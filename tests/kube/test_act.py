@@ -72,7 +72,8 @@ def test_actions_are_carried_out_in_order_and_each_write_is_reported() -> None:
         new = await client.get(CONFIG_MAP, "new", "default")
         assert new.data == {"k": "1"}
         assert made[1].resource_version == new.metadata.resource_version
-        assert {entry.manager for entry in new.metadata.managed_fields} == {"tester"}
+        wire = await client.get(CONFIG_MAP.untyped(), "new", "default")
+        assert {entry["manager"] for entry in wire["metadata"]["managedFields"]} == {"tester"}
         assert await names(client) == ["applied", "new"]
         assert heard.events == [event]
         sample = metrics.registry.get_sample_value

@@ -51,8 +51,8 @@ def test_an_object_is_created_read_changed_and_deleted(hub: HubProcess) -> None:
         removal = JSONPatch([{"op": "test", "path": "/data/k", "value": "1"}, {"op": "remove", "path": "/data/k"}])
         assert (await client.patch(CONFIG_MAP, "a", removal, namespace)).data == {"l": "2"}
         wanted = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"m": "3"}}
-        applied = await client.patch(CONFIG_MAP, "a", ApplyPatch(wanted, "applier"), namespace)
-        assert {entry.manager for entry in applied.metadata.managed_fields} == {"echelon", "applier"}
+        applied = await client.patch(CONFIG_MAP.untyped(), "a", ApplyPatch(wanted, "applier"), namespace)
+        assert {entry["manager"] for entry in applied["metadata"]["managedFields"]} == {"echelon", "applier"}
         wrong = DeleteOptions(preconditions=Preconditions(uid="other"))
         with pytest.raises(errors.Conflict):
             await client.delete(CONFIG_MAP, "a", namespace, options=wrong)

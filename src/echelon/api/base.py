@@ -25,7 +25,8 @@ class APIStruct(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="cam
     """A part of an API object. Subclasses repeat `frozen=True, gc=False, kw_only=True`: msgspec inherits the rest.
 
     A field with a default is optional on the wire and left out when it has that default. A field without one is
-    required by the schema. Set the class variable `schema_extra` for rules about the object as a whole.
+    required by the schema. Set the class variable `schema_extra` for rules about the object as a whole, and `unread`
+    for fields (name on the wire, type) that belong to the schema and are not kept when an object is read.
     """
 
 

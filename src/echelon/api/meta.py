@@ -58,7 +58,10 @@ class ObjectMeta(APIStruct, frozen=True, gc=False, kw_only=True):
     owner_references: Annotated[
         list[OwnerReference], field("What this object belongs to.", list_map_keys=("uid",), patch_merge_key="uid")
     ] = []
-    managed_fields: Annotated[list[ManagedFieldsEntry], field("Who manages which fields.", atomic=True)] = []
+    # As large as the rest of an object, and nobody here needs to know: a cache would be twice as large for nothing.
+    unread: ClassVar[dict[str, object]] = {
+        "managedFields": Annotated[list[ManagedFieldsEntry], field("Who manages which fields.", atomic=True)]
+    }
 
 
 class Condition(APIStruct, frozen=True, gc=False, kw_only=True):

@@ -123,6 +123,8 @@ def _struct(shape: shapes.StructType, inside: tuple[type, ...]) -> JSONObject:
     properties = {
         field.encode_name: _schema(_merged(field.type, hints[field.name]), (*inside, cls)) for field in shape.fields
     }
+    for name, type_ in vars(cls).get("unread", {}).items():
+        properties[name] = _schema(shapes.type_info(type_), (*inside, cls))
     required = [field.encode_name for field in shape.fields if field.required]
     schema: JSONObject = {"type": "object"}
     if properties:
