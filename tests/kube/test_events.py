@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from echelon.api.core import CONFIG_MAP, NAMESPACE
@@ -240,6 +240,7 @@ def test_memory_is_bounded() -> None:
     note=st.text(max_size=20).map(lambda text: text * 200),
     reason=st.text("aB", min_size=1, max_size=200),
 )
+@example(name="system:.a..b:", note="", reason="a")
 def test_events_always_fit_into_what_servers_accept(name: str, note: str, reason: str) -> None:
     async def main() -> None:
         cluster = memory_cluster(seed=1)

@@ -416,6 +416,13 @@ def test_late_events_of_a_deleted_object_do_not_bring_it_back() -> None:
     assert informer.seen("a", "default") == "9"
 
 
+def test_a_repeated_event_does_not_bring_back_what_was_gone_before_the_list() -> None:
+    watches: list[list[Step]] = [[added(config("ghost", 3)), added(config("new", 6)), Silence]]
+    informer, seen = scripted(Server([Page([config("a", 1)], "5")], watches), 60.0)
+    assert [obj.metadata.name for obj in informer.values()] == ["a", "new"]
+    assert seen.told() == ["+a", "+new"]
+
+
 def test_a_late_deletion_does_not_take_the_successor() -> None:
     new = config("a", 12, uid="second")
     script: list[Step] = [added(config("a", 5)), deleted(config("a", 9)), added(new), deleted(config("a", 9)), Silence]

@@ -195,7 +195,9 @@ def _reference(reference: Reference) -> JSONObject:
 
 def _event_name(name: str) -> str:
     """Return the part of an event's name that tells what it is about; some kinds have names that events may not."""
-    return re.sub(r"[^a-z0-9.-]", "-", name.lower())[:_NAME_LENGTH].strip(".-") or "event"
+    cleaned = re.sub(r"[^a-z0-9.-]", "-", name.lower())[:_NAME_LENGTH]
+    parts = (part.strip("-") for part in cleaned.split("."))
+    return ".".join(part for part in parts if part) or "event"
 
 
 def _note(text: str) -> str:

@@ -96,6 +96,7 @@ class Informer(Generic[T]):
         self._handlers: tuple[Handler[T], ...] = ()
         self._synced = asyncio.Event()
         self._reached = ""  # the newest resource version that the server has shown us
+        self._complete = ""  # the version of the last list: what it did not have was not there
         self._resume = ""  # where the next stream begins; empty: list first
         self._page_size = PAGE_SIZE
         self._refused = 0
@@ -227,7 +228,7 @@ class Informer(Generic[T]):
             if number % _BATCH == 0:
                 await asyncio.sleep(0)
         self._page_size, self._refused = PAGE_SIZE, 0
-        self._resume = self._reached = page.resource_version
+        self._complete = self._resume = self._reached = page.resource_version
         self._metrics.informer_lists.labels(self.kind.resource).inc()
         if not self._synced.is_set():
             self._synced.set()
@@ -296,7 +297,8 @@ class Informer(Generic[T]):
                 # A deletion that was delayed or repeated is not one of the object that has the name by now.
                 if not known or known == own or newer(own, known):
                     self._remove(key, own)
-            elif not known or newer(own, known):
+            elif newer(own, known or self._complete):
+                # A repeated event of what is not known is one of what was gone before the list.
                 self._put(event.object, identity)
         if version and (not self._reached or newer(version, self._reached)):
             self._resume = self._reached = version
