@@ -37,16 +37,21 @@ def test_a_status_that_somebody_else_wrote_is_put_right() -> None:
     told(story)
 
 
+async def four_of_five(world: WorkWorld) -> None:
+    """Roll out to all clusters but c5, which is not selected yet."""
+    await world.place([("", ["c1", "c2"]), ("", ["c3", "c4"])])
+    await world.cluster("c5")
+    await world.roll_out()
+    world.start()
+    await world.settle()
+    await world.finish()
+
+
 def test_no_work_goes_while_decisions_are_newer_than_what_is_known_of_their_placement() -> None:
     """Four are said to be decided and four are listed, but those that are said are the four of some time ago."""
 
     async def story(world: WorkWorld) -> None:
-        await world.place([("", ["c1", "c2"]), ("", ["c3", "c4"])])
-        await world.cluster("c5")
-        await world.roll_out()
-        world.start()
-        await world.settle()
-        await world.finish()
+        await four_of_five(world)
         # What is written first looks complete, as far as numbers tell: c5 has come, and c3 is on its way.
         await world.slice("p-decision-2", 1, "", ["c5", "c4"])
         await world.settle(20)
@@ -63,12 +68,7 @@ def test_no_work_goes_while_somebody_else_rewrites_decisions_although_more_is_kn
     """All numbers are as before: c5 has come, c1 is to go, and c3 is on its way; and the cache hears of others."""
 
     async def story(world: WorkWorld) -> None:
-        await world.place([("", ["c1", "c2"]), ("", ["c3", "c4"])])
-        await world.cluster("c5")
-        await world.roll_out()
-        world.start()
-        await world.settle()
-        await world.finish()
+        await four_of_five(world)
         await world.slice("p-decision-2", 1, "", ["c5", "c4"])
         await world.place([("", ["c1"])], "other")
         await world.settle(20)

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +295,18 @@ def test_a_compaction_that_was_interrupted_is_finished_at_the_next_start(path: P
         assert db.execute("SELECT count(*) FROM log").fetchall() == [(1,)]
 
 
+def interrupted(path: Path, removed: list[int], mark: int) -> Iterator[Path]:
+    """Make a copy for each number of rows that were gone when a compaction ended; its mark goes with the first."""
+    for count in range(len(removed) + 1):
+        copy = path.with_name(f"copy-{count}")
+        shutil.copy(path, copy)
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            db.execute("UPDATE cluster SET compacted = ?", (mark,))
+            db.executemany("DELETE FROM log WHERE position = ?", [(position,) for position in removed[:count]])
+            db.commit()
+        yield copy
+
+
 def test_a_compaction_can_be_interrupted_after_any_row(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[int] = []
 
@@ -316,13 +328,7 @@ def test_a_compaction_can_be_interrupted_after_any_row(path: Path, monkeypatch: 
 
     expected = asyncio.run(write())
     assert len(removed) == 9
-    for count in range(len(removed) + 1):
-        copy = path.with_name(f"copy-{count}")
-        shutil.copy(path, copy)
-        with contextlib.closing(sqlite3.connect(copy)) as db:
-            db.execute("UPDATE cluster SET compacted = 10")
-            db.executemany("DELETE FROM log WHERE position = ?", [(position,) for position in removed[:count]])
-            db.commit()
+    for copy in interrupted(path, removed, mark=10):
         assert asyncio.run(state(copy)) == expected
 
 
@@ -349,13 +355,7 @@ def test_a_start_that_compacts_can_be_interrupted_after_any_row(path: Path, monk
         db.commit()
     monkeypatch.setattr(Log, "discard", lambda _log, _cluster, _mark, positions: removed.extend(positions))
     assert asyncio.run(start(path, history=10)) == expected
-    for count in range(len(removed) + 1):
-        copy = path.with_name(f"copy-{count}")
-        shutil.copy(path, copy)
-        with contextlib.closing(sqlite3.connect(copy)) as db:
-            db.execute("UPDATE cluster SET compacted = 13")
-            db.executemany("DELETE FROM log WHERE position = ?", [(position,) for position in removed[:count]])
-            db.commit()
+    for copy in interrupted(path, removed, mark=13):
         assert asyncio.run(start(copy)) == expected
 
 
