@@ -11,7 +11,7 @@ from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan, Refere
 from echelon.fleet.loop import run
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.kube.act import Written, act
+from echelon.kube.act import AT_ONCE, Failed, Superseded, Written, act
 from echelon.kube.client import MergePatch
 from echelon.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from echelon.kube.metrics import Metrics
@@ -45,8 +45,12 @@ def create(name: str) -> Create:
 
 
 async def done(client: InProcessClient, *actions: Any, status: Patch | None = None, **options: Any) -> list[Written]:
-    plan = Plan(actions, status)
-    return [written async for written in act(plan, client, Heard(), manager="tester", **options)]
+    """Carry out a plan to its end; raise the first failure."""
+    outcomes = [each async for each in act(Plan(actions, status), client, Heard(), manager="tester", **options)]
+    for outcome in outcomes:
+        if isinstance(outcome, Failed):
+            raise outcome.error
+    return [outcome for outcome in outcomes if isinstance(outcome, Written)]
 
 
 async def names(client: InProcessClient) -> list[str]:
@@ -65,7 +69,8 @@ def test_actions_are_carried_out_in_order_and_each_write_is_reported() -> None:
             Apply(CONFIG_MAP, "applied", body("applied", k="2"), "default"),
             Delete(CONFIG_MAP, "old", "default", uid=old.metadata.uid),
         )
-        made = [w async for w in act(Plan(actions), client, heard, manager="tester", metrics=metrics)]
+        outcomes = [each async for each in act(Plan(actions), client, heard, manager="tester", metrics=metrics)]
+        made = [each for each in outcomes if isinstance(each, Written)]
         assert [w.name for w in made] == ["new", "new", "applied", "old"]
         assert made[3].resource_version is None
         assert made[3].uid == old.metadata.uid
@@ -82,24 +87,40 @@ def test_actions_are_carried_out_in_order_and_each_write_is_reported() -> None:
     in_hub(story)
 
 
-def test_the_first_failure_ends_the_plan_and_what_was_written_before_is_known() -> None:
+def test_what_follows_a_failure_is_left_out_and_every_outcome_is_known() -> None:
     async def story(client: InProcessClient) -> None:
-        metrics, made = Metrics(), []
+        metrics = Metrics()
         await client.create(CONFIG_MAP, body("taken"), "default")
-        plan = Plan(
-            (create("a"), create("taken"), create("b")), Patch(CONFIG_MAP, "a", {"data": {"k": "1"}}, "default")
-        )
-
-        async def carry_out() -> None:
-            async for written in act(plan, client, Heard(), manager="tester", metrics=metrics):
-                made.append(written)  # noqa: PERF401 - what was made before the failure is the point
-
-        with pytest.raises(AlreadyExists):
-            await carry_out()
-        assert [w.name for w in made] == ["a"]
+        status = Patch(CONFIG_MAP, "a", {"data": {"k": "1"}}, "default")
+        plan = Plan((create("a"), create("taken"), create("b")), status)
+        outcomes = [each async for each in act(plan, client, Heard(), manager="tester", metrics=metrics)]
+        made, failed = outcomes
+        assert isinstance(made, Written)
+        assert isinstance(failed, Failed)
+        assert (made.name, failed.write.name) == ("a", "taken")
+        assert isinstance(failed.error, AlreadyExists)
         assert await names(client) == ["a", "taken"]
+        assert (await client.get(CONFIG_MAP, "a", "default")).data == {}
         sample = metrics.registry.get_sample_value
         assert sample("echelon_writes_total", {"verb": "create", "kind": "configmaps", "code": "409"}) == 1
+
+    in_hub(story)
+
+
+def test_many_writes_stop_soon_after_nobody_wants_them_any_more() -> None:
+    async def story(client: InProcessClient) -> None:
+        made: list[str] = []
+        plan = Plan((Together(tuple(create(f"c{number:03}") for number in range(200))), create("last")))
+        steps = act(plan, client, Heard(), manager="tester", is_wanted=lambda: len(made) < 10)
+
+        async def carry_out() -> None:
+            async for outcome in steps:
+                made.append(outcome.name if isinstance(outcome, Written) else "failed")  # noqa: PERF401 - see is_wanted
+
+        with pytest.raises(Superseded):
+            await carry_out()
+        assert 10 <= len(made) <= 10 + 2 * AT_ONCE
+        assert await names(client) == sorted(made)
 
     in_hub(story)
 
@@ -233,8 +254,9 @@ def test_a_second_write_still_notices_what_somebody_else_wrote_between() -> None
         steps = act(Plan((first, second)), client, Heard(), manager="tester")
         await anext(steps)
         await client.patch(CONFIG_MAP, "between", MergePatch({"data": {"c": "3"}}), "default")
-        with pytest.raises(Conflict):
-            await anext(steps)
+        refused = await anext(steps)
+        assert isinstance(refused, Failed)
+        assert isinstance(refused.error, Conflict)
 
     in_hub(story)
 

@@ -148,6 +148,8 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
     if rollout.control.aborted:
         to = f": revision {rollout.back_to.number} is put back" if rollout.back_to else ": nothing new starts"
         return _STATES[Wait.ABORTED], f"aborted{to}"
+    if rollout.not_stored:
+        return _STATES[Wait.BREACH], rollout.not_stored
     if rollout.complete:
         return COMPLETE, ""
     for ref in rollout.refs:
@@ -176,6 +178,8 @@ def _cluster(standing: Standing, rollout: Rollout, work: ManifestWork | None, no
     seen = rollout.works.get(standing.cluster)
     has_it = seen is not None and rollout.is_current(seen)
     said = seen.progress.message if seen is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
+    if (failed := rollout.failed_writes.get(standing.cluster)) is not None:
+        said = failed.message
     message = "; ".join(filter(None, (said, standing.message)))
     objects = tuple(map(_object, work.status.resource_status.manifests)) if work is not None and has_it else ()
     return ClusterLine(standing.cluster, state, age, message, objects)

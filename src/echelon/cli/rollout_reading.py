@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.publication import PLACEMENT_LABEL
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
+from echelon.engine.work_set.conditions import BLOCKED, WRITE_FAILED
 from echelon.engine.work_set.content import read_content
 from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of
 from echelon.engine.work_set.view import (
@@ -19,6 +22,7 @@ from echelon.engine.work_set.view import (
     RevisionView,
     WorkSet,
     WorkSetView,
+    WriteOutcomes,
     read_placement,
     read_revision,
     read_work,
@@ -64,6 +68,7 @@ async def around(client: Reader, document: JSONObject) -> Found:
         tuple(refs),
         {cluster: tuple(each) for cluster, each in by_cluster.items()},
         revisions,
+        outcomes=_outcomes(work_set),
     )
     return Found(document, view, works)
 
@@ -73,6 +78,15 @@ async def revisions_of(client: Reader, namespace: str, name: str) -> tuple[Revis
     selector = f"{SET_LABEL}={label_of(namespace, name)}"
     stored = (await client.list(CONTROLLER_REVISION, namespace, labels=selector)).items
     return tuple(sorted(map(read_revision, stored), key=lambda each: each.number))
+
+
+def _outcomes(work_set: WorkSet) -> WriteOutcomes:
+    """Return what the controller has told of its writes that failed."""
+    content = decode(work_set.metadata.annotations.get(FAILED_WRITES, ""))
+    for each in work_set.status.conditions:
+        if (each.type, each.status, each.reason) == (BLOCKED, "True", WRITE_FAILED):
+            return WriteOutcomes(content, own=each.message, next_try=datetime.max.replace(tzinfo=UTC))
+    return WriteOutcomes(content)
 
 
 async def _works(client: Reader, namespace: str, name: str) -> tuple[ManifestWork, ...]:

@@ -16,8 +16,8 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement_sources import decisions_informer
-from echelon.controllers.work_refusals import Refusals
-from echelon.controllers.work_sets import STATUS_SECONDS, Caches, WorkSetReconciler
+from echelon.controllers.work_sets import STATUS_SECONDS, Caches, WorkSetReconciler, intent_of
+from echelon.controllers.write_failures import WriteFailures
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkSet
 from echelon.kube.cache import Key, key_of
@@ -48,12 +48,12 @@ def work_sets_controller(ground: Ground) -> Controller:
         ground.informer(MANIFEST_WORK),
         ground.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
     )
-    refusals = Refusals(ground.client, ground.clock)
-    reconciler = WorkSetReconciler(caches, refusals)
+    failures = WriteFailures(ground.clock)
+    reconciler = WorkSetReconciler(caches, failures)
     controller = Controller(
         "work-sets",
         reconciler,
-        refusals,
+        ground.client,
         ground.clock,
         recorder=ground.recorder("work-sets"),
         random=ground.random,
@@ -61,6 +61,8 @@ def work_sets_controller(ground: Ground) -> Controller:
         metrics=ground.metrics,
         routine_seconds=ROUTINE_SECONDS,
         on_written=reconciler.written,
+        on_failed=failures.failed,
+        intent=reconciler.intent,
     )
     _follow(controller, reconciler, caches)
     return controller
@@ -103,13 +105,7 @@ def _is_asked_for(delta: Delta[WorkSet]) -> bool:
     old, new = delta.old, delta.new
     if old is None or new is None:
         return True
-    return _wishes(old) != _wishes(new)
-
-
-def _wishes(found: WorkSet) -> tuple[object, ...]:
-    """Return all of a set that people write."""
-    meta = found.metadata
-    return meta.generation, meta.labels, meta.annotations, meta.deletion_timestamp, meta.finalizers
+    return intent_of(old) != intent_of(new)
 
 
 def _set_labels(revision: ControllerRevision) -> Iterator[str]:

@@ -17,8 +17,9 @@ from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, PlacementRef
 from echelon.controllers.decided import Decided
-from echelon.controllers.work_refusals import Refusals
+from echelon.controllers.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan
+from echelon.engine.rollout.failed_writes import FAILED_WRITES
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.plan import plan
@@ -28,6 +29,7 @@ from echelon.engine.work_set.view import (
     WorkSet,
     WorkSetView,
     WorkView,
+    is_revision_of,
     read_revision,
     read_work,
 )
@@ -55,9 +57,9 @@ class Caches:
 class WorkSetReconciler:
     """Plans work sets."""
 
-    def __init__(self, caches: Caches, refusals: Refusals) -> None:
+    def __init__(self, caches: Caches, failures: WriteFailures) -> None:
         self._caches = caches
-        self._refusals = refusals
+        self._failures = failures
         self._works: dict[Key, dict[str, tuple[WorkView, ...]]] = {}  # of each set, by cluster
         self._decided = Decided(caches.placements, caches.decisions)
         self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
@@ -75,15 +77,14 @@ class WorkSetReconciler:
         loop_time = asyncio.get_running_loop().time()
         since_told = loop_time - self._told.get(key, -math.inf)
         brief = since_told < STATUS_SECONDS
-        view, next_try = self._view(key, work_set)
-        found = plan(view, now, brief=brief)
+        found = plan(self._view(key, work_set, now), now, brief=brief)
         waits = [STATUS_SECONDS - since_told] if brief else []
-        waits += [next_try] if next_try is not None else []
         waits += [found.look_again_after.total_seconds()] if found.look_again_after is not None else []
         return replace(found, look_again_after=timedelta(seconds=max(min(waits), LEAST_SECONDS)) if waits else None)
 
     def written(self, key: Key, written: Written) -> None:
         """Hear of a write that was made."""
+        self._failures.written(key, written)
         if written.kind is MANIFEST_WORK_REPLICA_SET:
             self._told[key] = asyncio.get_running_loop().time()
             self._versions[key] = written.resource_version
@@ -131,23 +132,25 @@ class WorkSetReconciler:
             if any(ref.name == placement.name for ref in each.spec.placement_refs)
         ]
 
-    def _view(self, key: Key, work_set: WorkSet) -> tuple[WorkSetView, float | None]:
-        """Return what is seen of a set, and in how many seconds something refused is to be tried again."""
-        label = f"{key.namespace}.{key.name}"
-        refused, next_try = self._refusals.of(label)
+    def intent(self, key: Key) -> object:
+        """Return what people want of a set, which is everything but what this controller writes on it."""
+        work_set = self._caches.sets.get(*key)
+        return None if work_set is None else intent_of(work_set)
+
+    def _view(self, key: Key, work_set: WorkSet, now: datetime) -> WorkSetView:
+        """Return what is seen of a set."""
         works: Mapping[str, tuple[WorkView, ...]] = self._works.get(key, {})
         refs = tuple(self._ref(ref, key.namespace) for ref in work_set.spec.placement_refs)
-        view = WorkSetView(
+        return WorkSetView(
             work_set,
             self._content(key, work_set),
             refs,
             works,
-            self._revisions(label, work_set),
+            self._revisions(key, work_set),
             self._taken(key, refs, works),
-            refused,
+            self._failures.outcomes(key, work_set, now),
             self._behind,
         )
-        return view, next_try
 
     def _ref(self, ref: PlacementRef, namespace: str) -> RefView:
         placement = Key(ref.name, namespace)
@@ -161,13 +164,9 @@ class WorkSetReconciler:
             self._contents[key] = known
         return known[2]
 
-    def _revisions(self, label: str, work_set: WorkSet) -> tuple[RevisionView, ...]:
-        uid = work_set.metadata.uid
-        return tuple(
-            read_revision(each)
-            for each in self._caches.revisions.by_index("set", label)
-            if any(owner.uid == uid for owner in each.metadata.owner_references)
-        )
+    def _revisions(self, key: Key, work_set: WorkSet) -> tuple[RevisionView, ...]:
+        stored = self._caches.revisions.by_index("set", f"{key.namespace}.{key.name}")
+        return tuple(read_revision(each) for each in stored if is_revision_of(each, work_set))
 
     def _taken(self, key: Key, refs: Iterable[RefView], works: Mapping[str, object]) -> frozenset[str]:
         """Return where a work of the set's name exists that is not of this set."""
@@ -207,7 +206,14 @@ class WorkSetReconciler:
         self._contents.pop(key, None)
         self._told.pop(key, None)
         self._versions.pop(key, None)
-        self._refusals.forget(f"{key.namespace}.{key.name}")
+        self._failures.forget(key)
+
+
+def intent_of(work_set: WorkSet) -> tuple[object, ...]:
+    """Return all of a set that people write."""
+    meta = work_set.metadata
+    annotations = {name: value for name, value in meta.annotations.items() if name != FAILED_WRITES}
+    return meta.generation, meta.labels, annotations, meta.deletion_timestamp, meta.finalizers
 
 
 def owner_of(work: ManifestWork) -> Key | None:

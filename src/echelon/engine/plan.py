@@ -1,8 +1,8 @@
 """Plans: what a reconciler wants to be done, as data.
 
 Because a plan is data, a dry run is a plan that nobody acts on, a crash test stops between any two actions, and a
-simulation replays them. Actions are carried out in order, and the first failure ends the plan: what follows may rely
-on what came before.
+simulation replays them. Actions are carried out in order, and the first one that fails is the last: what follows may
+rely on it. The failure is a fact for the next plan.
 """
 
 from dataclasses import dataclass
@@ -30,6 +30,12 @@ class Create:
     kind: Kind[Any]
     body: JSONObject
     namespace: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that the object is to have."""
+        name: str = self.body["metadata"]["name"]
+        return name
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ class Together:
     """Writes that do not depend on each other and may be made at once, in any order, each to an object of its own.
 
     All of them are tried, whatever becomes of the others, because one cluster's trouble must not keep the rest waiting.
-    If any failed, the plan ends after them.
+    What comes after them is done if none failed.
     """
 
     writes: tuple[Write, ...]

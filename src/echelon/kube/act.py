@@ -1,16 +1,17 @@
-"""Carries out a plan: in order, with its preconditions, up to the first failure.
+"""Carries out a plan: in order, with its preconditions, and tells what became of every write.
 
-Each write is reported as soon as the server has confirmed it, so that whoever must remember them knows of all that
-happened even when a later one fails. A later write of the same object expects the version that the earlier one led to,
-so that a plan may write an object twice and still notice everybody else. Nothing is tried again here: what failed is a
-reason to look at the world again and to make a new plan. Writes that the plan calls independent are made side by side.
+A failed write is a fact, not an accident: it is told like one that was made, as soon as it is known. Writes that the
+plan calls independent are made side by side and go on when one of them fails; what comes after a failure may rely on
+what failed, so it is left out. That goes for the status too, which tells of a plan that was carried out: the next plan
+knows of the failure and tells of that. A later write of the same object expects the version that the earlier one led
+to, so that a plan may write an object twice and still notice everybody else. Nothing is tried again here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
@@ -44,22 +45,55 @@ class Written:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-async def act(
-    plan: Plan, client: Writer, recorder: Recorder, *, manager: str, metrics: Metrics | None = None
-) -> AsyncIterator[Written]:
-    """Do what a plan says and yield each write that was made, the status last. Raises the first `ApiError`.
+@dataclass(frozen=True)
+class Failed:
+    """A write that the server did not confirm. It may have been made all the same, if the answer was lost."""
 
-    `manager` is the name under which the server keeps our fields.
+    write: Write
+    error: Exception
+
+
+Outcome: TypeAlias = Written | Failed
+
+
+class Superseded(Exception):
+    """What a plan was made for was changed while it was carried out; the rest of it is not wanted any more."""
+
+
+def _always() -> bool:
+    return True
+
+
+async def act(
+    plan: Plan,
+    client: Writer,
+    recorder: Recorder,
+    *,
+    manager: str,
+    metrics: Metrics | None = None,
+    is_wanted: Callable[[], bool] = _always,
+) -> AsyncIterator[Outcome]:
+    """Do what a plan says and yield what became of each write, the status last.
+
+    `manager` is the name under which the server keeps our fields. `is_wanted` is asked again and again while many
+    writes are made; when it says no, those under way are waited for and `Superseded` is raised.
     """
-    act_on = _Writing(client, WriteOptions(field_manager=manager), metrics)
+    writing = _Writing(client, WriteOptions(field_manager=manager), metrics, is_wanted)
     for planned in plan.actions if plan.status is None else (*plan.actions, plan.status):
         if isinstance(planned, Emit):
             await recorder.emit(planned)
-        elif isinstance(planned, Together):
-            async for written in act_on.together(planned.writes):
-                yield written
+            continue
+        if isinstance(planned, Together):
+            failed = False
+            async for outcome in writing.together(planned.writes):
+                failed = failed or isinstance(outcome, Failed)
+                yield outcome
         else:
-            yield await act_on.write(planned)
+            outcome = await writing.write(planned)
+            failed = isinstance(outcome, Failed)
+            yield outcome
+        if failed:
+            return
 
 
 @dataclass
@@ -69,31 +103,20 @@ class _Writing:
     client: Writer
     options: WriteOptions
     metrics: Metrics | None
+    is_wanted: Callable[[], bool]
     own: dict[tuple[str, str, str], Written] = field(default_factory=dict)
 
-    async def write(self, planned: Write) -> Written:
-        action = _after_own(planned, self.own)
-        code = "200"
-        try:
-            written = await _write(action, self.client, self.options)
-        except ApiError as error:
-            code = str(error.status_code)
-            raise
-        except Exception:
-            code = "none"
-            raise
-        finally:
-            if self.metrics is not None:
-                self.metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
-        self.own[_object(written)] = written
-        return written
-
-    async def together(self, writes: Sequence[Write]) -> AsyncIterator[Written]:
-        waiting, running = iter(writes), list[asyncio.Task[Written]]()
-        failure: Exception | None = None
+    async def together(self, writes: Sequence[Write]) -> AsyncIterator[Outcome]:
+        """Make independent writes, so many at a time, and yield each as it ends."""
+        waiting, running = iter(writes), list[asyncio.Task[Outcome]]()
+        wanted = True
         try:
             while True:
-                begun = [asyncio.create_task(self.write(one)) for one in islice(waiting, AT_ONCE - len(running))]
+                wanted = wanted and self.is_wanted()
+                begun = [
+                    asyncio.create_task(self.write(one))
+                    for one in islice(waiting, AT_ONCE - len(running) if wanted else 0)
+                ]
                 for task in begun:
                     task.add_done_callback(_notice)
                 running += begun
@@ -102,24 +125,32 @@ class _Writing:
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 ended, running = [task for task in running if task.done()], [t for t in running if not t.done()]
                 for task in ended:
-                    error = task.exception()
-                    if error is None:
-                        yield task.result()
-                    elif isinstance(error, Exception):
-                        failure = failure or error
-                    else:
-                        raise error  # the process is dying, and nothing else matters
+                    yield task.result()  # raises only when the process is dying, and nothing else matters
         finally:
             for task in running:
                 task.cancel()
             if running:
                 await asyncio.wait(running)
-        if failure is not None:
-            raise failure
+        if not wanted and next(waiting, None) is not None:
+            raise Superseded
+
+    async def write(self, planned: Write) -> Outcome:
+        action = _after_own(planned, self.own)
+        code = "200"
+        try:
+            written = await _write(action, self.client, self.options)
+        except Exception as error:  # noqa: BLE001 - whatever it was, somebody has to hear of it
+            code = str(error.status_code) if isinstance(error, ApiError) else "none"
+            return Failed(action, error)
+        finally:
+            if self.metrics is not None:
+                self.metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
+        self.own[_object(written)] = written
+        return written
 
 
-def _notice(task: asyncio.Task[Written]) -> None:
-    """Take note of how a write ended: when one failure ends them all, nobody else asks the others for theirs."""
+def _notice(task: asyncio.Task[Outcome]) -> None:
+    """Take note of how a write ended: when the process is dying, nobody else asks."""
     if not task.cancelled():
         task.exception()
 

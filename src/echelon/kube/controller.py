@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from prometheus_client import Counter
 
 from echelon.engine.plan import Plan
-from echelon.kube.act import Recorder, Written, act
+from echelon.kube.act import Failed, Recorder, Superseded, Written, act
 from echelon.kube.cache import Key, key_of
 from echelon.kube.client import Writer
 from echelon.kube.clock import Clock
@@ -85,10 +85,16 @@ class Controller:
         routine_seconds: float = 0.0,
         guard_seconds: float = GUARD_SECONDS,
         on_written: Callable[[Key, Written], None] | None = None,
+        on_failed: Callable[[Key, Failed], bool] | None = None,
+        intent: Callable[[Key], object] | None = None,
     ) -> None:
         """`routine_seconds`: how often to look at every key although nothing changed; 0 for never.
 
-        `on_written` hears of each write that the server confirmed, and for which key it was made.
+        `on_written` hears of each write that the server confirmed, and for which key it was made; `on_failed` of those
+        that failed. It returns whether the next plan does without that write, tells of it, and says when to try again;
+        otherwise the failure is that of the whole plan, which is made again later.
+        `intent` returns what people want of an object at the moment. When that changes while a plan is carried out, the
+        rest is dropped and a new plan is made.
         """
         self.name = name
         self._reconciler = reconciler
@@ -103,6 +109,8 @@ class Controller:
         self.queue: WorkQueue[Key] = WorkQueue(random)
         self._metrics.show_queue(name, self.queue.stats)
         self._on_written = on_written
+        self._on_failed = on_failed
+        self._intent = intent
         self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
         self._sources: list[_Source] = []
         self._stops: list[Callable[[], None]] = []
@@ -160,22 +168,46 @@ class Controller:
             self.queue.add(key, after=wait)
             return
         try:
+            intent = self._intent(key) if self._intent is not None else None
             plan = self._reconciler.plan(key, self._clock.now())
-            if not plan.empty:  # most plans are empty: all is as it should be
-                await self._act(key, plan)
+            # Most plans are empty: all is as it should be.
+            done = plan.empty or await self._act(key, plan, intent)
         except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
             self._count(self._failed(key, error))
         else:
-            self._count("ok")
+            self._count("ok" if done else "again")
             self.queue.forget(key)
-            if plan.look_again_after is not None:
+            if not done:
+                self.queue.add(key)
+            elif plan.look_again_after is not None:
                 self.queue.add(key, after=plan.look_again_after.total_seconds())
 
-    async def _act(self, key: Key, plan: Plan) -> None:
-        async for written in act(plan, self._client, self._recorder, manager=self._manager, metrics=self._metrics):
-            self._guard.wrote(key, written)
-            if self._on_written is not None:
-                self._on_written(key, written)
+    async def _act(self, key: Key, plan: Plan, intent: object) -> bool:
+        """Carry a plan out; return whether all of it was done. Raises the first failure that nobody remembers."""
+        error: Exception | None = None
+        done = True
+
+        def is_wanted() -> bool:
+            return self._intent is None or self._intent(key) == intent
+
+        outcomes = act(
+            plan, self._client, self._recorder, manager=self._manager, metrics=self._metrics, is_wanted=is_wanted
+        )
+        try:
+            async for outcome in outcomes:
+                if isinstance(outcome, Written):
+                    self._guard.wrote(key, outcome)
+                    if self._on_written is not None:
+                        self._on_written(key, outcome)
+                else:
+                    done = False
+                    if self._on_failed is None or not self._on_failed(key, outcome):
+                        error = error or outcome.error
+        except Superseded:
+            done = False
+        if error is not None:
+            raise error
+        return done
 
     def _failed(self, key: Key, error: Exception) -> str:
         """Decide what becomes of a key whose plan failed; return what to call that."""

@@ -1,13 +1,15 @@
 """What is planned for a work set, one phenomenon a test."""
 
 from copy import deepcopy
+from datetime import timedelta
 
 import pytest
 
 from echelon.api.work import MANIFEST_WORK
 from echelon.engine.plan import Create, Delete, Patch
+from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.work_set.names import FINALIZER, PLACEMENT_LABEL, SET_LABEL, WRITTEN_ANNOTATION
-from echelon.engine.work_set.view import Refusal
+from echelon.engine.work_set.view import WriteOutcomes
 from tests.engine.work_set.world import (
     NAME,
     NS,
@@ -352,7 +354,9 @@ def test_those_that_are_busy_with_older_content_go_first() -> None:
 @pytest.mark.parametrize("cluster", ["a", "b"])
 def test_a_cluster_where_nothing_can_be_written_is_a_failure_with_a_reason(cluster: str) -> None:
     world = World.of([("", ["a", "b", "c"])], progressive(maxConcurrency=1, maxFailures=1, progressDeadline="1m"))
-    world.refused = {cluster: Refusal(f'namespaces "{cluster}" not found', world.now)}
+    revision = world.view().content.digest
+    refused = FailedWrite(revision, world.now, True, f'namespaces "{cluster}" not found')
+    world.outcomes = WriteOutcomes({cluster: refused}, next_try=world.now + timedelta(hours=1))
     world.settle()
     world.finish()
     world.wait(60)

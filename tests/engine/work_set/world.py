@@ -20,11 +20,11 @@ from echelon.engine.work_set.content import read_content
 from echelon.engine.work_set.names import FINALIZER, SET_LABEL
 from echelon.engine.work_set.plan import plan
 from echelon.engine.work_set.view import (
-    Refusal,
     RefView,
     WorkSet,
     WorkSetView,
     WorkView,
+    WriteOutcomes,
     read_placement,
     read_revision,
     read_work,
@@ -116,7 +116,7 @@ class World:
     works: dict[tuple[str, str], JSONObject] = field(default_factory=dict)  # by cluster and name
     revisions: dict[str, JSONObject] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    outcomes: WriteOutcomes = field(default_factory=WriteOutcomes)
     behind: bool = False
     events: list[Emit] = field(default_factory=list)
     versions: int = 0
@@ -173,7 +173,7 @@ class World:
             works,
             tuple(read_revision(msgspec.convert(each, ControllerRevision)) for each in self.revisions.values()),
             frozenset(self.taken),
-            self.refused,
+            self.outcomes,
             lambda _: self.behind,
         )
 
@@ -228,7 +228,9 @@ class World:
             if action.subresource:
                 self.status = merge(self.status, body["status"])
             else:
-                self.metadata = merge(self.metadata, body["metadata"])
+                metadata = body["metadata"]
+                self.annotations = merge(self.annotations, metadata.pop("annotations", {}))
+                self.metadata = merge(self.metadata, metadata)
             return
         place: dict[Any, JSONObject] = self.works if action.kind is MANIFEST_WORK else self.revisions
         key: Any = (action.namespace, action.name) if action.kind is MANIFEST_WORK else action.name

@@ -18,7 +18,7 @@ VERIFIED, ROLLED_OUT, APPLIED = "PlacementVerified", "PlacementRolledOut", "Mani
 BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
 EMPTY = "PlacementDecisionEmpty"
 AS_EXPECTED, NOT_AS_EXPECTED = "AsExpected", "NotAsExpected"
-BREACH, APPROVAL = "MaxFailuresExceeded", "AwaitingApproval"
+BREACH, APPROVAL, WRITE_FAILED = "MaxFailuresExceeded", "AwaitingApproval", "WriteFailed"
 
 
 class Said(NamedTuple):
@@ -72,9 +72,19 @@ def _verified(view: WorkSetView, rollout: Rollout) -> Said:
     notes = [note for ref in rollout.refs for note in _notes(ref.share)]
     if not any(ref.standings for ref in rollout.refs):
         return Said(VERIFIED, False, EMPTY, "; ".join(notes))
-    if view.refused:
-        notes.append(f"the hub refuses the works of {names(sorted(view.refused))}")
+    notes += _not_taken(view, rollout)
     return Said(VERIFIED, True, AS_EXPECTED, "; ".join(notes))
+
+
+def _not_taken(view: WorkSetView, rollout: Rollout) -> list[str]:
+    """Return what the server does not take, in its own words about the first cluster."""
+    notes, failed = [], rollout.failed_writes
+    if failed:
+        notes.append(f"the works of {names(sorted(failed))} are not written: {failed[min(failed)].message}")
+    other = {cluster: why for cluster, why in view.outcomes.other.items() if cluster in view.works}
+    if other:
+        notes.append(f"the works of {names(sorted(other))} are not relabelled or removed: {other[min(other)]}")
+    return notes
 
 
 def _notes(share: Share) -> list[str]:
@@ -129,6 +139,10 @@ def blocked(rollout: Rollout) -> Said:
         )
     if rollout.control.paused:
         return Said(BLOCKED, True, "Paused", f"annotation {PAUSED} is true")
+    if rollout.not_stored:
+        return Said(
+            BLOCKED, True, WRITE_FAILED, f"nothing starts, because the hub does not take it: {rollout.not_stored}"
+        )
     for wait, reason in ((Wait.BREACH, BREACH), (Wait.APPROVAL, APPROVAL)):
         texts = [_text(ref) for ref in rollout.refs if ref.decision is not None and ref.decision.blocked is wait]
         if texts:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.base import JSONObject
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.revision import LIMIT, History, Revision
@@ -24,8 +25,8 @@ class Past:
     obsolete: tuple[RevisionView, ...]
 
 
-def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None) -> Past:
-    """Look back from a template."""
+def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None, owner: str = "") -> Past:
+    """Look back from a template of the set with the uid `owner`."""
     stored = {each.revision: each for each in revisions}
     kept = tuple(
         Revision(each.number, each.revision, moment(each.completed) if each.template is not None else None)
@@ -34,13 +35,26 @@ def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None) ->
     known = History(digest, kept)
     done = known.last_completed
     obsolete = tuple(stored[each.hash] for each in known.obsolete(LIMIT if limit is None else limit))
-    newest = max((each.generation for each in revisions), default=0)
+    newest = max((each.generation for each in revisions if each.owner == owner), default=0)
     return Past(stored.get(digest), known.number, newest, stored[done.hash] if done is not None else None, obsolete)
 
 
-def store(work_set: WorkSet, content: Content, past: Past, label: str) -> Write | None:
-    """Return what makes the present template the newest revision, if it is not."""
+def store(
+    work_set: WorkSet, content: Content, revisions: Sequence[RevisionView], past: Past, label: str
+) -> tuple[Write, ...]:
+    """Return what makes the present template the newest revision, if it is not, and all revisions the set's own.
+
+    A set that was deleted and left its revisions behind, and was made again, finds them under the names that it would
+    give: they are its past.
+    """
     meta = work_set.metadata
+    owned = {"ownerReferences": [_owner(work_set)]}
+    numbered = {GENERATION_ANNOTATION: str(meta.generation)}
+    writes: list[Write] = [
+        _patch(each, meta.namespace, {"metadata": {"annotations": {GENERATION_ANNOTATION: None}, **owned}})
+        for each in revisions
+        if each.owner != meta.uid and each is not past.present
+    ]
     if past.present is None:
         body = {
             "apiVersion": CONTROLLER_REVISION.api_version,
@@ -49,25 +63,27 @@ def store(work_set: WorkSet, content: Content, past: Past, label: str) -> Write 
                 "name": f"{meta.name}-{content.digest}",
                 "namespace": meta.namespace,
                 "labels": {HASH_LABEL: content.digest, SET_LABEL: label},
-                "annotations": {GENERATION_ANNOTATION: str(meta.generation)},
-                "ownerReferences": [
-                    {
-                        "apiVersion": MANIFEST_WORK_REPLICA_SET.api_version,
-                        "kind": MANIFEST_WORK_REPLICA_SET.kind,
-                        "name": meta.name,
-                        "uid": meta.uid,
-                        "controller": True,
-                    }
-                ],
+                "annotations": numbered,
+                **owned,
             },
             "data": {"spec": {"manifestWorkTemplate": content.template}},
             "revision": past.number,
         }
-        return Create(CONTROLLER_REVISION, body, meta.namespace)
-    if past.present.number != past.number:
-        wanted = {"annotations": {GENERATION_ANNOTATION: str(meta.generation)}}
-        return _patch(past.present, meta.namespace, {"metadata": wanted, "revision": past.number})
-    return None
+        writes.append(Create(CONTROLLER_REVISION, body, meta.namespace))
+    elif past.present.number != past.number or past.present.owner != meta.uid:
+        change = {"metadata": {"annotations": numbered, **owned}, "revision": past.number}
+        writes.append(_patch(past.present, meta.namespace, change))
+    return tuple(writes)
+
+
+def _owner(work_set: WorkSet) -> JSONObject:
+    return {
+        "apiVersion": MANIFEST_WORK_REPLICA_SET.api_version,
+        "kind": MANIFEST_WORK_REPLICA_SET.kind,
+        "name": work_set.metadata.name,
+        "uid": work_set.metadata.uid,
+        "controller": True,
+    }
 
 
 def complete(revision: RevisionView, namespace: str, when: str) -> Write:

@@ -12,6 +12,7 @@ from echelon.api.base import JSONObject
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan, Together, Write
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, encode
 from echelon.engine.rollout.model import Phase, Wait
 from echelon.engine.work_set import history
 from echelon.engine.work_set.announce import announcements
@@ -45,9 +46,7 @@ def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
     work_set = view.work_set
     meta = work_set.metadata
     if meta.deletion_timestamp:
-        return _finalize(view)
-    if FINALIZER not in meta.finalizers:
-        return Plan((_patch_set(work_set, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
+        return _finalize(view, now)
     try:
         label = label_of(meta.namespace, meta.name)
     except BadSetName as error:
@@ -58,21 +57,40 @@ def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
     if rollout.past.generation > meta.generation:
         # Somebody has rolled out a newer template than the one that we see. Ours would take the fleet back.
         return Plan(look_again_after=LOOK_AGAIN)
+    if rollout.not_stored:
+        # The rest would rely on it.
+        return Plan(status=status_of(view, rollout, now, brief=brief), look_again_after=_soonest(view, rollout, now))
+    if FINALIZER not in meta.finalizers:
+        return Plan((_patch_set(work_set, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
     writing = _Writing(view, rollout, label, now)
-    # Before works: whatever reaches a cluster must be there to go back to.
-    stored = history.store(work_set, view.content, rollout.past, label)
-    actions: list[Action] = [*([stored] if stored is not None else []), *announcements(view, rollout)]
+    # Before works: no budget may forget whose write failed, and whatever reaches a cluster must be there to go back to.
+    actions: list[Action] = [
+        *_store_failed_writes(work_set, rollout),
+        *history.store(work_set, view.content, view.revisions, rollout.past, label),
+        *announcements(view, rollout),
+    ]
     if works := writing.works():
         actions.append(Together(works))
     actions += _afterwards(work_set, rollout, now)
+    return Plan(tuple(actions), status_of(view, rollout, now, brief=brief), _soonest(view, rollout, now))
+
+
+def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | None:
+    """Return when something is due although nothing changes."""
     rechecks = [each.decision.recheck_after for each in rollout.refs if each.decision is not None]
     if rollout.sharing.doubtful:
         rechecks.append(LOOK_AGAIN)
-    return Plan(
-        tuple(actions),
-        status_of(view, rollout, now, brief=brief),
-        min((each for each in rechecks if each is not None), default=None),
-    )
+    if view.outcomes.next_try is not None:
+        rechecks.append(view.outcomes.next_try - now)
+    return min((each for each in rechecks if each is not None), default=None)
+
+
+def _store_failed_writes(work_set: WorkSet, rollout: Rollout) -> list[Write]:
+    """Return what keeps on the set whose writes failed, if it says something else."""
+    failed = encode(rollout.failed_writes)
+    if failed == work_set.metadata.annotations.get(FAILED_WRITES):
+        return []
+    return [_patch_set(work_set, {"metadata": {"annotations": {FAILED_WRITES: failed}}})]
 
 
 def _afterwards(work_set: WorkSet, rollout: Rollout, now: datetime) -> list[Write]:
@@ -87,12 +105,15 @@ def _afterwards(work_set: WorkSet, rollout: Rollout, now: datetime) -> list[Writ
     return writes
 
 
-def _finalize(view: WorkSetView) -> Plan:
+def _finalize(view: WorkSetView, now: datetime) -> Plan:
     """Take the works away. Whether the set waits for their end is its own choice."""
-    meta, spec = view.work_set.metadata, view.work_set.spec
+    meta, spec, outcomes = view.work_set.metadata, view.work_set.spec, view.outcomes
     if FINALIZER not in meta.finalizers:
         return NOTHING
     left = [work for works in view.works.values() for work in works]
+    if outcomes.next_try is not None and (why := outcomes.own or next(iter(outcomes.other.values()), "")):
+        message = f"{len(left)} works are left, and the hub does not let them go: {why}"
+        return Plan(status=invalid(view.work_set, message, now), look_again_after=outcomes.next_try - now)
     deletions = tuple(_delete(work) for work in left if not work.terminating)
     actions: list[Action] = [Together(deletions)] if deletions else []
     if not left or spec.cascade_deletion_policy != "Foreground":
@@ -112,27 +133,31 @@ class _Writing:
         self._own = foreign(view.work_set.metadata.labels)
         self._own_names = ",".join(sorted(self._own))
         self._patches: dict[str, JSONObject] = {}  # by the digest of what they replace
+        self._put_off = _put_off(view, rollout)
 
     def works(self) -> tuple[Write, ...]:
         """Return all writes, each of a work of its own."""
         writes: list[Write] = [
             write for ref in self._rollout.refs if ref.share.groups.groups for write in self._of_ref(ref)
         ]
-        writes += [_delete(work) for work in self._rollout.sharing.leaving]
+        writes += [_delete(work) for work in self._rollout.sharing.leaving if work.cluster not in self._put_off]
         return tuple(writes)
 
     def _of_ref(self, ref: RefRollout) -> list[Write]:
-        placement, works = ref.share.ref.name, self._rollout.works
+        placement, works, failed = ref.share.ref.name, self._rollout.works, self._rollout.failed_writes
         labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: placement}
         writes: list[Write] = []
         for standing in ref.standings:
-            work = works.get(standing.cluster)
-            if work is None:
-                if standing.starts:
-                    writes.append(self._create(standing.cluster, labels))
-            elif standing.starts:
-                writes.append(self._rewrite(work, labels))
-            elif not work.terminating and (change := self._touch(work, labels)):
+            cluster = standing.cluster
+            work = works.get(cluster)
+            if cluster in self._put_off:
+                continue
+            if standing.starts or (cluster in failed and cluster not in ref.share.lingering):
+                if work is None:
+                    writes.append(self._create(cluster, labels))
+                elif not work.terminating:
+                    writes.append(self._rewrite(work, labels))
+            elif work is not None and not work.terminating and (change := self._touch(work, labels)):
                 writes.append(_patch(work, {"metadata": change}))
         return writes
 
@@ -201,6 +226,12 @@ class _Writing:
         if retried is None or work.progress.phase is Phase.SUCCEEDED or (since is not None and since > retried):
             return None
         return retried if work.retried is None or work.retried < retried else None
+
+
+def _put_off(view: WorkSetView, rollout: Rollout) -> frozenset[str]:
+    """Return the clusters for which a write failed that is not to be tried again yet."""
+    later = set() if rollout.retries else set(rollout.failed_writes)
+    return frozenset(later.union(view.outcomes.other) if view.outcomes.next_try is not None else later)
 
 
 def exact(moment: datetime) -> str:

@@ -4,11 +4,12 @@ This is what a plan acts on, what a status tells, and what a dry run shows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from echelon.engine.rollout.control import BadControl, read_control
+from echelon.engine.rollout.failed_writes import FailedWrite, relevant
 from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Phase, Standing
 from echelon.engine.rollout.strategy import Strategy
 from echelon.engine.rollout.walk import decide
@@ -16,8 +17,6 @@ from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.history import Past, recall
 from echelon.engine.work_set.sharing import Share, Sharing, share_out
 from echelon.engine.work_set.view import RevisionView, WorkSetView, WorkView
-
-REFUSED = "WriteRefused"
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,9 @@ class Rollout:
     sharing: Sharing
     refs: tuple[RefRollout, ...]
     back_to: RevisionView | None = None  # the revision that an abort puts back
+    failed_writes: Mapping[str, FailedWrite] = field(default_factory=dict)  # clusters that do not get it
+    retries: bool = True  # whether writes that failed are tried again now
+    not_stored: str = ""  # why the set or its revisions could not be written, until that is tried again
 
     @property
     def works(self) -> Mapping[str, WorkView]:
@@ -83,16 +85,38 @@ _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     """Find out where a set is with its rollout."""
     spec, content = view.work_set.spec, view.content
-    past = recall(view.revisions, content.digest, spec.revision_history_limit)
+    past = recall(view.revisions, content.digest, spec.revision_history_limit, view.work_set.metadata.uid)
     control, malformed = _control(view.work_set.metadata.annotations, content.digest)
     back_to = None
     if control.aborted and past.completed is not None:
         back_to = past.completed
         content = read_content(back_to.template)
     sharing = share_out(view, content.digest)
-    rolling = _Rolling(view, content, now, _steering(control, back_to), sharing.works, at_once=back_to is not None)
+    failed = _failed_writes(view, content.digest, sharing)
+    steering = _steering(control, back_to)
+    rolling = _Rolling(content, now, steering, sharing.works, failed, at_once=back_to is not None)
     refs = tuple(rolling.ref(share) for share in sharing.shares)
-    return Rollout(content, past, control, malformed, sharing, refs, back_to)
+    due = _are_due(view, control)
+    retries = due and not steering.paused and not steering.aborted
+    not_stored = "" if due else view.outcomes.own
+    return Rollout(content, past, control, malformed, sharing, refs, back_to, failed, retries, not_stored)
+
+
+def _failed_writes(view: WorkSetView, digest: str, sharing: Sharing) -> Mapping[str, FailedWrite]:
+    """Return the clusters that are to get a content and could not be given it."""
+    if not view.outcomes.content:
+        return {}
+    selected = [cluster for share in sharing.shares for cluster in share.groups.clusters]
+    current = [each.cluster for each in sharing.works.values() if each.digest == digest and not each.terminating]
+    return relevant(view.outcomes.content, digest, selected, current)
+
+
+def _are_due(view: WorkSetView, control: Control) -> bool:
+    """Whether what failed is to be tried again: it is time, or somebody has asked for it since."""
+    outcomes = view.outcomes
+    if outcomes.next_try is None:
+        return True
+    return control.retried is not None and (outcomes.tried is None or control.retried > outcomes.tried)
 
 
 def _control(annotations: Mapping[str, str], digest: str) -> tuple[Control, str]:
@@ -110,11 +134,11 @@ def _steering(control: Control, back_to: RevisionView | None) -> Control:
 
 @dataclass(frozen=True)
 class _Rolling:
-    view: WorkSetView
     content: Content
     now: datetime
     control: Control
     works: Mapping[str, WorkView]
+    failed: Mapping[str, FailedWrite]
     at_once: bool
 
     def ref(self, share: Share) -> RefRollout:
@@ -129,7 +153,7 @@ class _Rolling:
         return RefRollout(share, decision, decision.standings)
 
     def _statuses(self, share: Share, deadline: timedelta | None = None) -> list[ClusterStatus]:
-        """Return the clusters that have the content, and those where nothing can be written at the moment.
+        """Return the clusters that have the content, and those that could not be given it.
 
         One that is still busy with older content goes first when others start: it is disturbed already, and the same
         places serve for both. One that has missed the deadline of its older content is not busy but dead, and has no
@@ -148,13 +172,10 @@ class _Rolling:
                 found.append(ClusterStatus(cluster, Phase.PROGRESSING if busy else Phase.SKIPPED))
             elif self._is_busy(work.status, deadline):
                 found.append(ClusterStatus(cluster, Phase.TO_APPLY, work.status.since))
-        refused = self.view.refused
-        if not refused:
+        if not self.failed:
             return found
-        return [status for status in found if status.phase is not Phase.TO_APPLY or status.cluster not in refused] + [
-            ClusterStatus(cluster, Phase.FAILED, refusal.since)
-            for cluster, refusal in refused.items()
-            if cluster in clusters and (cluster not in works or works[cluster].digest != digest)
+        return [status for status in found if status.cluster not in self.failed] + [
+            failed.status(cluster) for cluster, failed in self.failed.items() if cluster in clusters
         ]
 
     def _is_busy(self, status: ClusterStatus, deadline: timedelta | None) -> bool:

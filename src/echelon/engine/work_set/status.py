@@ -7,7 +7,7 @@ list is as long as an object can bear, so those come first that somebody has to 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -26,8 +26,8 @@ from echelon.api.work_set import (
 from echelon.engine.plan import Patch
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.work_set.conditions import APPLIED, ROLLED_OUT, Said, conditions_of, merged, turned_over
-from echelon.engine.work_set.rollout import REFUSED, RefRollout, Rollout
-from echelon.engine.work_set.view import Refusal, WorkSet, WorkSetView
+from echelon.engine.work_set.rollout import RefRollout, Rollout
+from echelon.engine.work_set.view import WorkSet, WorkSetView
 
 DEADLINE = "ProgressDeadlineExceeded"
 _MESSAGE = 1024
@@ -56,7 +56,7 @@ def status_of(view: WorkSetView, rollout: Rollout, now: datetime, *, brief: bool
     if brief and not turned_over(before.conditions, conditions):
         return None
     summaries = [_placement_summary(ref, each) for ref, each in zip(rollout.refs, counts, strict=True)]
-    progress = _progress(view, rollout, now)
+    progress = _progress(rollout, now)
     changed: JSONObject = {}
     if conditions != before.conditions:
         changed["conditions"] = _wire(conditions)
@@ -111,7 +111,7 @@ def _placement_summary(ref: RefRollout, count: ManifestWorkReplicaSetSummary) ->
     return PlacementSummary(name=ref.share.ref.name, available_decision_groups=text, summary=count)
 
 
-def _progress(view: WorkSetView, rollout: Rollout, now: datetime) -> RolloutSummary:
+def _progress(rollout: Rollout, now: datetime) -> RolloutSummary:
     """Tell where the clusters stand, the worst first."""
     lines: list[list[tuple[RefRollout, Standing]]] = [[] for _ in _WORST_FIRST]
     counted: Counter[Phase] = Counter()
@@ -129,15 +129,13 @@ def _progress(view: WorkSetView, rollout: Rollout, now: datetime) -> RolloutSumm
         failed=counted[Phase.FAILED],
         timed_out=counted[Phase.TIMED_OUT],
         skipped=counted[Phase.SKIPPED],
-        clusters=[_entry(view.refused, rollout, ref, standing, now) for ref, standing in worst],
+        clusters=[_entry(rollout, ref, standing, now) for ref, standing in worst],
     )
 
 
-def _entry(
-    refused: Mapping[str, Refusal], rollout: Rollout, ref: RefRollout, standing: Standing, now: datetime
-) -> ClusterRollout:
+def _entry(rollout: Rollout, ref: RefRollout, standing: Standing, now: datetime) -> ClusterRollout:
     since = now if standing.starts else standing.since if standing.phase is not Phase.TO_APPLY else None
-    reason, message = _why(refused, rollout, ref, standing)
+    reason, message = _why(rollout, ref, standing)
     return ClusterRollout(
         cluster=standing.cluster,
         placement=ref.share.ref.name,
@@ -150,7 +148,7 @@ def _entry(
     )
 
 
-def _why(refused: Mapping[str, Refusal], rollout: Rollout, ref: RefRollout, standing: Standing) -> tuple[str, str]:
+def _why(rollout: Rollout, ref: RefRollout, standing: Standing) -> tuple[str, str]:
     """Say why a cluster is where it is. No text has an age in it, which would be another one at every look."""
     if standing.starts:
         return Wait.REPORT.value, "it was written, and the agent has not reported on it yet"
@@ -161,10 +159,11 @@ def _why(refused: Mapping[str, Refusal], rollout: Rollout, ref: RefRollout, stan
     if standing.wait is Wait.SOAK:
         return Wait.SOAK.value, f"soaks until {until}"
     work = rollout.works.get(standing.cluster)
-    refusal = refused.get(standing.cluster)
-    reason, message = (work.progress.reason, work.progress.message) if work is not None else ("", "")
-    if refusal is not None and (work is None or not rollout.is_current(work)):
-        reason, message = REFUSED, refusal.message
+    failed = rollout.failed_writes.get(standing.cluster)
+    if failed is not None:
+        reason, message = failed.reason, failed.message
+    else:
+        reason, message = (work.progress.reason, work.progress.message) if work is not None else ("", "")
     if standing.phase is not Phase.TIMED_OUT:
         return reason, message
     return DEADLINE, ": ".join(filter(None, (f"its deadline was {until}", message)))

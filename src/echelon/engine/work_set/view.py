@@ -19,9 +19,10 @@ from echelon.api.meta import ObjectMeta
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.work import ManifestWork, ManifestWorkSpec
-from echelon.api.work_set import ManifestWorkReplicaSetStatus, PlacementRef
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus, PlacementRef
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
+from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.model import ClusterStatus
 from echelon.engine.work_set.content import Content, digest_of
 from echelon.engine.work_set.names import (
@@ -110,14 +111,18 @@ class RevisionView:
     completed: str
     template: JSONObject | None
     generation: int = 0  # of the set, when this became its template
+    owner: str = ""  # the uid of the set that owns it
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """What the server said about a work that it did not take, and since when it has been saying so."""
+class WriteOutcomes:
+    """What became of earlier writes for the set, of those that failed."""
 
-    message: str
-    since: datetime
+    content: Mapping[str, FailedWrite] = field(default_factory=dict)  # by cluster: it did not get a revision
+    other: Mapping[str, str] = field(default_factory=dict)  # by cluster: why its work was not relabelled or deleted
+    own: str = ""  # why the set itself, or a revision of it, could not be written
+    tried: datetime | None = None  # when something failed last
+    next_try: datetime | None = None  # until then nothing of it is tried again
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class WorkSetView:
     works: Mapping[str, tuple[WorkView, ...]] = field(default_factory=dict)  # by cluster
     revisions: tuple[RevisionView, ...] = ()
     taken: frozenset[str] = frozenset()  # clusters where somebody else's work has the name of the set
-    refused: Mapping[str, Refusal] = field(default_factory=dict)  # clusters where the work could not be written
+    outcomes: WriteOutcomes = WriteOutcomes()
     behind: Callable[[WorkView], bool] = lambda _: False  # whether what is known may be older than a work
 
 
@@ -205,6 +210,15 @@ def _short(placement: Placement, groups: DecisionGroups) -> frozenset[GroupKey]:
     )
 
 
+def is_revision_of(stored: ControllerRevision, work_set: WorkSet) -> bool:
+    """Whether a revision with the label of a set is its own, or was that of an earlier set of the name."""
+    owner = next((each for each in stored.metadata.owner_references if each.controller), None)
+    if owner is None:
+        return True
+    meta = work_set.metadata
+    return owner.uid == meta.uid or (owner.kind, owner.name) == (MANIFEST_WORK_REPLICA_SET.kind, meta.name)
+
+
 def read_revision(stored: ControllerRevision) -> RevisionView:
     """Read a stored revision."""
     meta = stored.metadata
@@ -221,4 +235,5 @@ def read_revision(stored: ControllerRevision) -> RevisionView:
         completed=meta.annotations.get(COMPLETED_ANNOTATION, ""),
         template=template if isinstance(template, dict) else None,
         generation=int(generation) if generation.isdigit() else 0,
+        owner=next((each.uid for each in meta.owner_references if each.controller), ""),
     )

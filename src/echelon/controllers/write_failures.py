@@ -1,0 +1,157 @@
+"""What became of the writes for work sets that failed, between one plan and the next.
+
+A namespace may be missing or on its way out, a quota or a policy in the way, a webhook down. The server tells only the
+one who asks, so that one takes notes, and the next plan has them as facts: it does without these writes, tells of them,
+and stores on the set which clusters are concerned. The store is what a later process begins with; the notes here add
+when to try again. That is one moment for all failed writes of a set, later each time, so that between two tries there
+are plans without a failure, and a status.
+"""
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.engine.plan import Create, Delete, Write
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
+from echelon.engine.work_set.names import REVISION_ANNOTATION
+from echelon.engine.work_set.view import WorkSet, WriteOutcomes
+from echelon.kube.act import Failed, Written
+from echelon.kube.cache import Key
+from echelon.kube.clock import Clock
+from echelon.kube.errors import ApiError, Conflict, NotFound
+
+FIRST_TRY_SECONDS, LAST_TRY_SECONDS = 1.0, 60.0
+# Somebody was faster, and the cache will show it. If it never does, that is a failure like any other.
+CONFLICTS_IN_A_ROW = 5
+_UNANSWERED = frozenset((401, 408, 409, 429))  # and all of the server's own; other codes say no
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Notes:
+    """What failed for one set and is not stored on it, and when all that failed is tried again."""
+
+    content: dict[str, FailedWrite] = field(default_factory=dict)  # by cluster
+    other: dict[str, str] = field(default_factory=dict)  # by cluster, with the server's words
+    own: dict[tuple[str, str], str] = field(default_factory=dict)  # by resource and name
+    conflicts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by namespace and name
+    tries: int = 0
+    tried: datetime | None = None
+    next_try: datetime | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        return self.next_try is None or now >= self.next_try
+
+
+class WriteFailures:
+    """Takes notes for all work sets."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._notes: dict[Key, _Notes] = {}
+        self._stored: dict[Key, tuple[str, dict[str, FailedWrite]]] = {}  # what an annotation says
+
+    def outcomes(self, key: Key, work_set: WorkSet, now: datetime) -> WriteOutcomes:
+        """Return what is known of earlier writes."""
+        stored = self._read(key, work_set.metadata.annotations.get(FAILED_WRITES, ""))
+        notes = self._notes.get(key)
+        if notes is None:
+            return WriteOutcomes(stored)
+        return WriteOutcomes(
+            {**stored, **notes.content} if notes.content else stored,
+            dict(notes.other),
+            next(iter(notes.own.values()), ""),
+            notes.tried,
+            None if notes.is_due(now) else notes.next_try,
+        )
+
+    def failed(self, key: Key, failed: Failed) -> bool:
+        """Take a note of a failure. False if somebody was only faster."""
+        notes = self._notes.setdefault(key, _Notes())
+        write, error = failed.write, failed.error
+        if isinstance(error, Conflict) or (isinstance(error, NotFound) and not isinstance(write, Create)):
+            notes.conflicts[write.namespace, write.name] += 1
+            if notes.conflicts[write.namespace, write.name] < CONFLICTS_IN_A_ROW:
+                return False
+        now, words = self._clock.now(), str(error) or repr(error)
+        self._put_off(key, notes, now, error.retry_after if isinstance(error, ApiError) else 0)
+        if write.kind.resource != MANIFEST_WORK.resource:
+            which = write.kind.resource, write.name
+            known, notes.own[which] = which in notes.own, words
+        elif revision := _revision(write):
+            known = self._note(key, notes, FailedWrite(revision, now, _is_no(error), words), write.namespace)
+        else:
+            known, notes.other[write.namespace] = write.namespace in notes.other, words
+        if not known:
+            named = f"{write.namespace}/{write.name}"
+            extra = {"key": str(key), "object": named}
+            _log.warning("work set %s: %s %s: %s", key, write.kind.kind, named, words, extra=extra)
+        return True
+
+    def written(self, key: Key, written: Written) -> None:
+        """Let go of what is no longer so."""
+        notes = self._notes.get(key)
+        if notes is None:
+            return
+        if written.kind.resource == MANIFEST_WORK.resource:
+            notes.content.pop(written.namespace, None)
+            notes.other.pop(written.namespace, None)
+        elif written.kind.resource == MANIFEST_WORK_REPLICA_SET.resource:
+            notes.content.clear()  # a plan stores them before it writes anything else of the set
+            if notes.is_due(self._clock.now()):  # they were tried again before that, or nobody wants them any more
+                notes.other.clear()
+                notes.own.clear()
+        notes.own.pop((written.kind.resource, written.name), None)
+        notes.conflicts.pop((written.namespace, written.name), None)
+
+    def forget(self, key: Key) -> None:
+        """Forget a set."""
+        self._notes.pop(key, None)
+        self._stored.pop(key, None)
+
+    def _read(self, key: Key, value: str) -> dict[str, FailedWrite]:
+        """Return what an annotation says; a large one is not read at every look."""
+        known = self._stored.get(key)
+        if known is None or known[0] != value:
+            known = self._stored[key] = (value, decode(value))
+        return known[1]
+
+    def _note(self, key: Key, notes: _Notes, failed: FailedWrite, cluster: str) -> bool:
+        """Take a note of a cluster; return whether that is nothing new."""
+        before = notes.content.get(cluster) or self._stored.get(key, ("", {}))[1].get(cluster)
+        if before is None or before.revision != failed.revision:
+            notes.content[cluster] = failed
+            return False
+        # The words of a server may differ each time. What is stored changes only with what they mean.
+        if before.refused == failed.refused:
+            return True
+        notes.content[cluster] = replace(failed, since=before.since)
+        return False
+
+    def _put_off(self, key: Key, notes: _Notes, now: datetime, at_least: float) -> None:
+        if not (notes.content or notes.other or notes.own or self._stored.get(key, ("", {}))[1]):
+            notes.tries, notes.next_try = 0, None
+        notes.tried = now
+        if notes.is_due(now):
+            seconds = min(FIRST_TRY_SECONDS * 2.0 ** min(notes.tries, 10), LAST_TRY_SECONDS)
+            notes.tries += 1
+            notes.next_try = now + timedelta(seconds=max(seconds, at_least))
+
+
+def _is_no(error: Exception) -> bool:
+    """Whether a server understood and refused; otherwise nobody knows what it will say next."""
+    if not isinstance(error, ApiError):
+        return False
+    return 400 <= error.status_code < 500 and error.status_code not in _UNANSWERED
+
+
+def _revision(write: Write) -> str:
+    """Return which content a write brings; empty for one that brings none."""
+    if isinstance(write, Delete) or "spec" not in write.body:
+        return ""
+    revision: str = write.body["metadata"]["annotations"][REVISION_ANNOTATION]
+    return revision

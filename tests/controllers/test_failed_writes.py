@@ -1,0 +1,369 @@
+"""Work sets on hubs that do not take some of their writes: budgets hold, deadlines run, and the status tells."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.base import JSONObject
+from echelon.api.kinds import Kind
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli.rollout_picture import Picture, draw
+from echelon.cli.rollout_reading import read
+from echelon.controllers.running import Controllers
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
+from echelon.hub import keepers
+from echelon.hub.client import InProcessClient
+from echelon.hub.server import ROOT
+from echelon.kube.client import DeleteOptions
+from echelon.kube.errors import ApiError, Forbidden, Invalid, TooManyRequests, Unavailable
+from echelon.kube.metrics import Metrics
+from tests.controllers.hub import NS
+from tests.controllers.work_world import WorkWorld, progressive, told
+
+SIX = ["a", "b", "c", "d", "e", "f"]
+
+
+Refusal = Callable[[str, Kind[Any], str, JSONObject], ApiError | None]  # verb, kind, namespace, body
+
+
+class Refusing(InProcessClient):
+    """A client of a server that does not take some writes, or takes its time."""
+
+    refuses: Refusal | None = None
+    seconds: float = 0.0
+    asked: int = 0
+
+    async def create(self, kind: Kind[Any], body: dict[str, Any], namespace: str = "", **options: Any) -> Any:
+        await self._ask("create", kind, namespace, body)
+        return await super().create(kind, body, namespace, **options)
+
+    async def patch(self, kind: Kind[Any], name: str, patch: Any, namespace: str = "", **options: Any) -> Any:
+        await self._ask("patch", kind, namespace, patch.body)
+        return await super().patch(kind, name, patch, namespace, **options)
+
+    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", **options: Any) -> None:
+        await self._ask("delete", kind, namespace, {})
+        await super().delete(kind, name, namespace, **options)
+
+    async def _ask(self, verb: str, kind: Kind[Any], namespace: str, body: JSONObject) -> None:
+        if self.seconds and kind.resource == MANIFEST_WORK.resource:
+            await asyncio.sleep(self.seconds)
+        error = self.refuses(verb, kind, namespace, body) if self.refuses is not None else None
+        if error is not None:
+            self.asked += 1
+            raise error
+
+
+def works_of(*clusters: str, error: Callable[[], ApiError]) -> Refusal:
+    """Take no content for these clusters."""
+
+    def refuses(_: str, kind: Kind[Any], namespace: str, body: JSONObject) -> ApiError | None:
+        refused = kind.resource == MANIFEST_WORK.resource and namespace in clusters and "spec" in body
+        return error() if refused else None
+
+    return refuses
+
+
+def start(world: WorkWorld, refuses: Refusal | None = None, seconds: float = 0.0) -> Refusing:
+    """Start the controller of work sets on such a server."""
+    client = Refusing(world.hub.client._cluster, ROOT)
+    client.refuses, client.seconds = refuses, seconds
+    chance = Random(0)  # noqa: S311 - repeatable on purpose
+    made = Controllers(client, world.hub.clock, ("work-sets",), random=chance, metrics=Metrics(), instance="test")
+    world.hub.controllers.append(asyncio.create_task(made.run()))
+    return client
+
+
+async def stored(world: WorkWorld) -> set[str]:
+    return set(decode((await world.set()).metadata.annotations.get(FAILED_WRITES, "")))
+
+
+async def drawn(world: WorkWorld) -> Picture:
+    """Return what the command line shows."""
+    found = await read(world.hub.client, "web", NS)
+    return draw(found.view, found.works, world.hub.clock.now())
+
+
+def forbidden() -> ApiError:
+    return Forbidden('manifestworks "web" is forbidden: quota exceeded')
+
+
+def test_one_refused_cluster_stops_a_rollout_that_tolerates_no_failure_and_a_restart_does_not_loosen_it() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", SIX)])
+        refusing = works_of("b", error=forbidden)
+        start(world, refusing)
+        await world.roll_out(progressive(maxConcurrency=2, maxFailures=0))
+        await world.settle()
+        assert await world.at("1") == ["a"]
+        assert await world.standing("b") == ("Failed", "WriteRefused")
+        assert await world.said("RolloutBlocked") == ("True", "MaxFailuresExceeded")
+        assert await stored(world) == {"b"}
+        picture = await drawn(world)
+        assert picture.state == "stopped"
+        (line,) = [each for group in picture.groups for each in group.clusters if each.name == "b"]
+        assert (line.state, line.message.partition(";")[0]) == ("failed", str(forbidden()))
+        for _ in range(5):  # retries come and go, agents report, processes end: nobody else starts
+            await world.finish()
+            await world.settle(100)
+            await world.hub.stop()
+            start(world, refusing)
+            await world.settle()
+            assert await world.at("1") == ["a"]
+            assert await world.said("RolloutBlocked") == ("True", "MaxFailuresExceeded")
+        await world.hub.stop()
+
+    told(story, quiet=False)
+
+
+def test_a_refused_cluster_is_told_with_the_words_of_the_server_and_gets_its_work_when_it_is_taken() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b"])])
+        client = start(world, works_of("a", error=forbidden))
+        await world.roll_out()
+        await world.settle()
+        condition = await world.condition("PlacementVerified")
+        assert "quota exceeded" in condition.message
+        rollout = (await world.set()).status.rollout
+        assert rollout is not None
+        assert next(each.message for each in rollout.clusters if each.cluster == "a") == str(forbidden())
+        assert await world.at("1") == ["b"]
+        client.refuses = None
+        await world.settle(70)
+        assert await world.at("1") == ["a", "b"]
+        assert await stored(world) == set()
+        assert FAILED_WRITES not in (await world.set()).metadata.annotations
+        await world.finish()
+        assert await world.said("PlacementRolledOut") == ("True", "Complete")
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda: Unavailable("the webhook does not answer"),
+        lambda: TooManyRequests("too many requests"),
+        lambda: ApiError("failed calling webhook: context deadline exceeded"),
+    ],
+)
+def test_a_cluster_whose_write_gets_no_answer_runs_against_its_deadline_and_the_rest_goes_on(
+    error: Callable[[], ApiError],
+) -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b", "c"])])
+        start(world, works_of("a", error=error))
+        await world.roll_out(progressive(maxConcurrency=1, maxFailures=1, progressDeadline="1m"))
+        await world.settle()
+        assert await world.at("1") == []
+        assert await world.standing("a") == ("Progressing", "WriteFailed")
+        await world.settle(60)
+        assert await world.standing("a") == ("TimeOut", "ProgressDeadlineExceeded")
+        assert await world.at("1") == ["b"]
+        await world.finish()
+        assert await world.at("1") == ["b", "c"]
+        await world.hub.stop()
+
+    told(story, quiet=False)
+
+
+def test_a_deadline_runs_from_the_first_attempt_through_retries_and_restarts() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b"])])
+        refusing = works_of("a", error=lambda: Unavailable("away"))
+        start(world, refusing)
+        await world.roll_out(progressive(maxConcurrency=1, maxFailures=0, progressDeadline="10m"))
+        for _ in range(11):
+            await world.settle(60)
+            await world.hub.stop()
+            start(world, refusing)
+        await world.settle()
+        assert await world.standing("a") == ("TimeOut", "ProgressDeadlineExceeded")
+        assert await world.said("RolloutBlocked") == ("True", "MaxFailuresExceeded")
+        assert await world.at("1") == []
+        await world.hub.stop()
+
+    told(story, quiet=False)
+
+
+def test_everywhere_at_once_the_status_tells_of_a_failing_webhook_too() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", SIX)])
+        client = start(world, works_of(*SIX, error=lambda: Unavailable("the webhook does not answer")))
+        await world.roll_out()
+        await world.settle()
+        assert await world.said("PlacementRolledOut") == ("False", "Progressing")
+        assert {await world.standing(each) for each in SIX} == {("Progressing", "WriteFailed")}
+        assert await stored(world) == set(SIX)
+        asked = client.asked
+        await world.settle(600)
+        assert (client.asked - asked) / len(SIX) < 15  # and the server is not asked again and again
+        await world.hub.stop()
+
+    told(story, quiet=False)
+
+
+def test_a_retry_of_a_person_is_tried_at_once() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a"])])
+        client = start(world, works_of("a", error=forbidden))
+        await world.roll_out()
+        await world.settle(300)  # by now there is a minute between tries
+        asked = client.asked
+        await world.settle(10)
+        moment = world.hub.clock.now().isoformat()
+        was = client.asked
+        await world.annotate({"echelon.dev/retried-at": moment})
+        await world.settle(1)
+        assert client.asked == was + 1 > asked
+        await world.hub.stop()
+
+    told(story, quiet=False)
+
+
+def test_nothing_that_failed_is_written_while_paused() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a"])])
+        client = start(world, works_of("a", error=forbidden))
+        await world.roll_out()
+        await world.settle()
+        await world.annotate({"echelon.dev/paused": "true"})
+        await world.settle()
+        client.refuses = None
+        await world.settle(300)
+        assert await world.at("1") == []
+        await world.annotate({"echelon.dev/paused": None})
+        await world.settle(70)
+        assert await world.at("1") == ["a"]
+
+    told(story)
+
+
+def test_another_revision_starts_without_the_failures_of_the_one_before() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b"])])
+        too_new = "2"
+
+        def refuses(_: str, kind: Kind[Any], namespace: str, body: JSONObject) -> ApiError | None:
+            if kind.resource != MANIFEST_WORK.resource or "spec" not in body or namespace != "a":
+                return None
+            version = body["spec"]["workload"]["manifests"][0]["data"]["version"]
+            return Invalid("too new") if version == too_new else None
+
+        start(world, refuses)
+        await world.roll_out(progressive(maxConcurrency=1, maxFailures=0))
+        await world.settle()
+        await world.finish()
+        await world.finish()
+        await world.upgrade("2")
+        await world.settle()
+        assert await world.standing("a") == ("Failed", "WriteRefused")
+        assert await world.at("2") == []
+        await world.upgrade("3")
+        await world.settle()
+        assert await stored(world) == set()
+        assert await world.at("3") == ["a"]
+
+    told(story)
+
+
+@pytest.mark.parametrize("resource", [CONTROLLER_REVISION.resource, MANIFEST_WORK_REPLICA_SET.resource])
+def test_a_revision_or_a_set_that_cannot_be_written_is_told_in_the_status_and_nothing_starts(resource: str) -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a"])])
+
+        def refuses(_: str, kind: Kind[Any], __: str, body: JSONObject) -> ApiError | None:
+            refused = kind.resource == resource and "status" not in body
+            return Forbidden("the policy of the house says no") if refused else None
+
+        client = start(world, refuses)
+        await world.roll_out()
+        await world.settle()
+        blocked = await world.condition("RolloutBlocked")
+        assert (blocked.status, blocked.reason) == ("True", "WriteFailed")
+        assert "the policy of the house says no" in blocked.message
+        picture = await drawn(world)
+        assert (picture.state, picture.over) == ("stopped", True)
+        assert "the policy of the house says no" in picture.message
+        assert await world.at("1") == []
+        client.refuses = None
+        await world.settle(70)
+        assert await world.at("1") == ["a"]
+        assert await world.said("RolloutBlocked") == ("False", "NotBlocked")
+
+    told(story)
+
+
+def test_a_set_that_cannot_remove_its_works_says_so_while_it_is_being_deleted() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a"])])
+
+        def refuses(verb: str, kind: Kind[Any], *_: object) -> ApiError | None:
+            refused = verb == "delete" and kind.resource == MANIFEST_WORK.resource
+            return Forbidden("works are kept here") if refused else None
+
+        client = start(world, refuses)
+        await world.roll_out()
+        await world.settle()
+        await world.hub.delete(MANIFEST_WORK_REPLICA_SET, "web", NS)
+        await world.settle()
+        conditions = {each.type: each.message for each in (await world.set()).status.conditions}
+        assert "works are kept here" in conditions["ManifestworkApplied"]
+        client.refuses = None
+        await world.settle(70)
+        assert not (await world.hub.client.list(MANIFEST_WORK_REPLICA_SET, NS)).items
+
+    told(story)
+
+
+def test_a_pause_in_the_middle_of_a_large_wave_stops_it_within_a_few_dozen_writes() -> None:
+    async def story(world: WorkWorld) -> None:
+        many = [f"c{number:03}" for number in range(400)]
+        await world.place([("", many)])
+        start(world, seconds=1)
+        await world.roll_out()
+        await asyncio.sleep(3)
+        await world.annotate({"echelon.dev/paused": "true"})
+        before = len(await world.works())
+        await world.settle(60)
+        after = len(await world.works())
+        assert 0 < before <= after <= before + 64 < len(many)
+        assert await world.said("RolloutBlocked") == ("True", "Paused")
+        counts = (await world.set()).status.rollout
+        assert counts is not None
+        assert (counts.progressing, counts.to_apply) == (after, len(many) - after)
+
+    told(story)
+
+
+def test_a_set_that_left_its_revisions_behind_and_was_made_again_takes_them_over() -> None:
+    async def story(world: WorkWorld) -> None:
+        keeping = asyncio.create_task(keepers.keep(world.hub.client._cluster))
+        await world.place([("", ["a"])])
+        world.start()
+        await world.roll_out()
+        await world.settle()
+        await world.upgrade("2")
+        await world.settle()
+        orphan = DeleteOptions(propagation="Orphan")
+        await world.hub.client.delete(MANIFEST_WORK_REPLICA_SET, "web", NS, options=orphan)
+        await world.settle()
+        assert [each.metadata.owner_references for each in await world.revisions()] == [[], []]
+        await world.roll_out()
+        await world.settle()
+        assert await world.at("1") == ["a"]
+        uid = (await world.set()).metadata.uid
+        assert [[owner.uid for owner in each.metadata.owner_references] for each in await world.revisions()] == [
+            [uid],
+            [uid],
+        ]
+        await world.finish()
+        assert await world.said("PlacementRolledOut") == ("True", "Complete")
+        keeping.cancel()
+
+    told(story)
