@@ -6,12 +6,13 @@ cluster at a time: given the set, the decisions and the works, why may this clus
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from echelon.api.base import JSONObject
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
 from tests.controllers.hub import INDEX_LABEL, NAME_LABEL
 
 NEW_CHANCE = 600.0  # seconds, for a retry where there is no deadline
@@ -72,6 +73,15 @@ class Found:
         return self.word in ("failed", "timed out")
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """The first of a row of writes of a content to a cluster that were not taken, and whether the server said no."""
+
+    version: str
+    since: float
+    refused: bool
+
+
 class Report(NamedTuple):
     """What an agent says of the content that a work has."""
 
@@ -113,6 +123,24 @@ class Scene:
     decisions: tuple[JSONObject, ...]
     works: Mapping[str, JSONObject]  # by cluster
     hashes: Mapping[str, str]  # of the contents that have a revision
+    attempts: Mapping[str, Attempt] = field(default_factory=dict)  # by cluster
+
+    def failing(self, cluster: str) -> Attempt | None:
+        """Return since when a cluster was to get what is wanted and could not, if it still has not."""
+        attempt, work = self.attempts.get(cluster), self.works.get(cluster)
+        if attempt is None or attempt.version != self.wanted:
+            return None
+        has_it = work is not None and version_of(work["spec"]) == self.wanted
+        return None if has_it else attempt
+
+    @cached_property
+    def stored(self) -> dict[str, Attempt]:
+        """What the set itself says of writes that failed."""
+        versions = {each: version for version, each in self.hashes.items()}
+        return {
+            cluster: Attempt(versions.get(one.revision, ""), one.since.timestamp(), one.refused)
+            for cluster, one in decode(self.told.get(FAILED_WRITES, "")).items()
+        }
 
     @cached_property
     def wanted(self) -> str:
@@ -217,9 +245,12 @@ class Scene:
 
     def found(self, cluster: str, now: float) -> Found:
         """Tell where a cluster stands."""
-        work = self.works.get(cluster)
-        if work is None:
+        work, attempt = self.works.get(cluster), self.failing(cluster)
+        if work is None and attempt is None:
             return Found("to be written")
+        if attempt is not None:
+            report = Report("failed" if attempt.refused else "progressing", attempt.since)
+            return self._unfinished(report, now)
         report = report_of(work)
         expired = self.deadline is not None and report.since + self.deadline <= now
         if version_of(work["spec"]) != self.wanted and "deletionTimestamp" not in work["metadata"]:
@@ -228,9 +259,12 @@ class Scene:
             promoted = self.told.get("echelon.dev/promoted-at")
             soaked = report.since + self.soak <= now or (promoted is not None and report.since <= seconds(promoted))
             return Found("done" if soaked else "soaking", report.since)
+        return self._unfinished(report, now)
+
+    def _unfinished(self, report: Report, now: float) -> Found:
         if (retried := self._chance(report, now)) is not None:
             report = Report("progressing", retried)
-            expired = self.deadline is not None and retried + self.deadline <= now
+        expired = self.deadline is not None and report.since + self.deadline <= now
         return Found("timed out" if expired else report.word, report.since)
 
     def _chance(self, report: Report, now: float) -> float | None:
@@ -262,17 +296,21 @@ class Scene:
             return f"{self.wanted} is wanted"
         if self.paused:
             return "it is paused"
+        again = self.failing(cluster) is not None  # it has its place, and is a failure only until it is written
         for stage in self.stages:
             here = {each: self.found(each, now) for group in stage.groups for each in self.groups[group]}
-            if (reason := self._closed(stage, here)) is not None:
+            mine = home in stage.groups
+            if (reason := self._closed(stage, here)) is not None and not (again and mine):
                 return reason
-            if home not in stage.groups:
+            if not mine:
                 if any(one.word == "to be written" or (one.flies and not one.failed) for one in here.values()):
                     return f"{stage.groups} are not through"
                 if self.short.intersection(stage.groups):
                     return f"{stage.groups} have clusters that are in no decision"
                 continue
-            return "it waits for an approval" if self.held(home) else self._crowded(stage, here, cluster, now)
+            if self.held(home):
+                return "it waits for an approval"
+            return None if again else self._crowded(stage, here, cluster, now)
         return "it is in no stage"
 
     def _closed(self, stage: Stage, here: Mapping[str, Found]) -> str | None:

@@ -6,18 +6,22 @@ come to; and each write is noted with the moment at which it was sent.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+import math
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.fleet.loop import running
 from echelon.kube.cache import identity_of
 from echelon.kube.client import Client, DeleteOptions, Event, Page, Patch, WriteOptions
-from echelon.kube.errors import ApiError, ServerTimeout
+from echelon.kube.errors import ApiError, Conflict, NotFound, ServerTimeout
 from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import OLDER_LISTS_REFUSED
+from tests.controllers.rollout_people import SEEN
+from tests.controllers.rollout_rules import Attempt, version_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,6 +36,7 @@ class Life:
     refused: dict[str, int] = field(default_factory=dict)
     confirmed: dict[str, tuple[int, float]] = field(default_factory=dict)  # its last write to each cluster, and when
     written: dict[int, JSONObject] = field(default_factory=dict)  # works as it wrote them, by revision
+    attempts: dict[str, Attempt] = field(default_factory=dict)  # of its own that were not taken, by cluster
 
     def came_to(self, resource: str, version: str, *, listed: bool = False) -> None:
         """Note that a kind is known up to a version. A list that goes back is believed at last."""
@@ -70,12 +75,22 @@ class Call:
     when: float
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """What a server says to every write of content for a cluster, until it takes them again."""
+
+    error: type[ApiError]
+    until: float = math.inf
+
+
 @dataclass
 class Register:
-    """The writes of works that are under way, by cluster."""
+    """The writes of works that are under way, by cluster, and those that were not taken."""
 
     calls: dict[str, list[Call]] = field(default_factory=dict)
     blind: set[str] = field(default_factory=set)  # clusters that somebody wrote to again without looking
+    refusals: dict[str, Refusal] = field(default_factory=dict)  # by cluster
+    attempts: dict[str, Attempt] = field(default_factory=dict)  # of anybody, by cluster
 
     def sent(self, cluster: str, call: Call) -> None:
         self.calls.setdefault(cluster, []).append(call)
@@ -117,7 +132,8 @@ class Witness:
     async def create(
         self, kind: Kind[T], body: dict[str, Any], namespace: str = "", *, options: WriteOptions | None = None
     ) -> T:
-        return await self._write(kind, namespace, self._client.create(kind, body, namespace, options=options))
+        request = self._client.create(kind, body, namespace, options=options)
+        return await self._write(kind, namespace, request, body)
 
     async def patch(
         self,
@@ -130,28 +146,52 @@ class Witness:
         options: WriteOptions | None = None,
     ) -> T:
         request = self._client.patch(kind, name, patch, namespace, subresource=subresource, options=options)
-        return await self._write(kind, namespace, request)
+        return await self._write(kind, namespace, request, getattr(patch, "body", {}))
 
     async def delete(
         self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None
     ) -> None:
         await self._write(kind, namespace, self._client.delete(kind, name, namespace, options=options))
 
-    async def _write(self, kind: Kind[Any], namespace: str, request: Awaitable[R]) -> R:
+    async def _write(self, kind: Kind[Any], namespace: str, request: Awaitable[R], body: JSONObject | None = None) -> R:
         if kind.resource != self._resource:
             return await request
         call = Call(self._life, asyncio.get_running_loop().time())
         self._register.sent(namespace, call)
         blind = {namespace} if self._life.is_blind(self._resource, namespace) else set[str]()
         try:
-            answer = await request
+            answer = await self._refused(namespace, request, body or {})
         except ApiError as error:  # a process that dies on the way has forgotten already what it wrote
             self._register.blind |= blind
+            self._attempted(namespace, body or {}, error)
             if not isinstance(error, ServerTimeout):  # which may have been carried out, or be so yet
                 self._register.failed(namespace, call)
             raise
         self._register.blind |= blind
+        self._life.attempts.pop(namespace, None)
         if answer is not None:
             revision = int(identity_of(answer).resource_version)
             self._life.confirmed[namespace] = (revision, asyncio.get_running_loop().time())
         return answer
+
+    async def _refused(self, cluster: str, request: Awaitable[R], body: JSONObject) -> R:
+        """Answer in place of the server, if it does not take content for a cluster."""
+        refusal = self._register.refusals.get(cluster)
+        if refusal is None or "spec" not in body or asyncio.get_running_loop().time() >= refusal.until:
+            return await request
+        if isinstance(request, Coroutine):
+            request.close()
+        SEEN["refusal"] += 1
+        raise refusal.error(f"{cluster} takes nothing")
+
+    def _attempted(self, cluster: str, body: JSONObject, error: ApiError) -> None:
+        """Take note of content that was not taken. Where somebody was only faster, there is another try at once."""
+        faster = isinstance(error, Conflict) or (isinstance(error, NotFound) and "kind" not in body)
+        if "spec" not in body or faster:
+            return
+        refused = 400 <= error.status_code < 500 and error.status_code not in (409, 429)
+        attempt = Attempt(version_of(body["spec"]), running().clock.now().timestamp(), refused)
+        for attempts in (self._life.attempts, self._register.attempts):
+            before = attempts.get(cluster)
+            since = before.since if before is not None and before.version == attempt.version else attempt.since
+            attempts[cluster] = replace(attempt, since=since)

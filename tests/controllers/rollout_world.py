@@ -10,6 +10,7 @@ moment before it sent the write. The moment is how long a controller may take fr
 trip, in which it stores the revision. Who is stopped in between, by a pause of the whole process, has that long.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +30,7 @@ from echelon.engine.work_set.names import SET_LABEL
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
+from echelon.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.leader import LeaderElection
 from echelon.kube.metrics import Metrics
@@ -38,7 +40,7 @@ from tests.controllers.placement_world import create
 from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
 from tests.controllers.rollout_rules import WRITTEN, Scene, condition, seconds, version_of
-from tests.controllers.rollout_witness import Call, Register, Witness
+from tests.controllers.rollout_witness import Call, Refusal, Register, Witness
 from tests.controllers.work_world import CRDS, template
 
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
@@ -49,6 +51,8 @@ MOMENT = 1.5  # seconds: two ways of half a second each, and something for the q
 
 CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, server_error=0.1, latency=(0.0, 0.3))
 
+
+ANSWERS: tuple[type[ApiError], ...] = (Forbidden, NotFound, Invalid, TooManyRequests, ApiError, Unavailable)
 
 _KINDS = ("Placement", "PlacementDecision", "ManifestWork", "ManifestWorkReplicaSet")
 
@@ -123,7 +127,8 @@ class Observer:
 
         (work_set,), (placement,) = at(SETS), at(PLACEMENTS)
         works = {work["metadata"]["namespace"]: work for work in at(WORKS)}
-        return Scene(work_set, placement, tuple(at(DECISIONS)), works, self.hashes)
+        scene = Scene(work_set, placement, tuple(at(DECISIONS)), works, self.hashes)
+        return replace(scene, attempts=scene.stored if known is not None else self.register.attempts)
 
     def follow(self, commit: Committed) -> str | None:
         """Take a change; tell what is wrong with it."""
@@ -136,6 +141,12 @@ class Observer:
             self._decided(commit)
         elif resource == WORKS:
             return self._work(commit)
+        elif resource == SETS and commit.previous is not None:
+            before, now = (
+                version_of(each["spec"]["manifestWorkTemplate"]) for each in (commit.previous, commit.object)
+            )
+            if before != now:
+                self.register.attempts.clear()
         return None
 
     def _decided(self, commit: Committed) -> None:
@@ -176,7 +187,9 @@ class Observer:
     def _started(self, commit: Committed, calls: list[Call]) -> str | None:
         cluster, version = commit.key.namespace, version_of(commit.object["spec"])
         before = dict.fromkeys((SETS, PLACEMENTS, DECISIONS, WORKS), commit.revision - 1)
-        scene = self.scene(before)
+        # Whose writes failed counts for everybody, whoever tried them and whatever became of that process.
+        scene = replace(self.scene(before), attempts=dict(self.register.attempts))
+        self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, cluster, version, self.now)
         SEEN["start"] += 1
         for call in calls:
@@ -210,17 +223,19 @@ class Observer:
         for since, until, known in call.life.knew(call.when - self.patience):
             if len(known) < len(_READ):
                 continue
-            scene = self._with_own(self.scene(known), call, known[WORKS], revision)
+            scene = self._with_own(self.scene(known), call, known[WORKS], revision, start + min(until, call.when))
             # Timers and clocks disagree about the last microseconds of a wait.
             moments = {min(max(each, since), call.when) + SLIP for each in (since, until)}
             if any(self._why_not(scene, cluster, version, start + moment) is None for moment in moments):
                 return True
         return False
 
-    def _with_own(self, scene: Scene, call: Call, known: int, revision: int) -> Scene:
-        """Add what the controller wrote itself and has not heard of yet."""
+    def _with_own(self, scene: Scene, call: Call, known: int, revision: int, until: float) -> Scene:
+        """Add what the controller wrote itself and has not heard of yet, and what was not taken from it until then."""
         made = [work for when, work in call.life.written.items() if known < when < revision]
-        return replace(scene, works={**scene.works, **{work["metadata"]["namespace"]: work for work in made}})
+        works = {**scene.works, **{work["metadata"]["namespace"]: work for work in made}}
+        attempts = {name: one for name, one in call.life.attempts.items() if one.since < until}
+        return replace(scene, works=works, attempts={**scene.attempts, **attempts})
 
 
 _READ = (SETS, WORKS, PLACEMENTS, DECISIONS, REVISIONS)
@@ -298,6 +313,7 @@ async def build(world: World) -> None:
     two = world.scenario is TWO
     observer.patience = MOMENT + world.scenario.pause_seconds[1]
     agents = drawn_agents(world, client, chance)
+    observer.register.refusals |= drawn_refusals(chance)
     people = People(world, client, chance, steps=chance.randint(4, 12))
     await furnish(world, people, drawn_strategy(chance), upgraded=chance.random() < 0.8)
     observer.furnished = True
@@ -307,6 +323,16 @@ async def build(world: World) -> None:
     for name in ("first", "second") if two else ("only",):
         world.start(Component(name, partial(controller, register=observer.register, name=name, leads=two)))
     world.spawn(people.meddle(), "people")
+
+
+def drawn_refusals(chance: Random) -> dict[str, Refusal]:
+    """Draw the clusters for which the server takes no content, for a while or for ever."""
+    if chance.random() < 0.6:
+        return {}
+    return {
+        cluster: Refusal(chance.choice(ANSWERS), chance.choice((math.inf, running().time() + chance.uniform(5, 90))))
+        for cluster in chance.sample(CLUSTERS, chance.choice((1, 1, 2)))
+    }
 
 
 def drawn_agents(world: World, client: Client, chance: Random) -> Agents:

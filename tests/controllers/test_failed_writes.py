@@ -299,6 +299,21 @@ def test_a_revision_or_a_set_that_cannot_be_written_is_told_in_the_status_and_no
     told(story)
 
 
+def test_a_status_that_is_not_taken_is_tried_again_later_each_time() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a"])])
+        client = start(world, lambda _, __, ___, body: Unavailable("away") if "status" in body else None)
+        await world.roll_out()
+        await world.settle(600)
+        assert await world.at("1") == ["a"]
+        assert 0 < client.asked < 30
+        client.refuses = None
+        await world.settle(150)
+        assert await world.said("PlacementRolledOut") == ("False", "Progressing")
+
+    told(story)
+
+
 def test_a_set_that_cannot_remove_its_works_says_so_while_it_is_being_deleted() -> None:
     async def story(world: WorkWorld) -> None:
         await world.place([("", ["a"])])

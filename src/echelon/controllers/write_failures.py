@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.engine.plan import Create, Delete, Write
+from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.engine.work_set.names import REVISION_ANNOTATION
 from echelon.engine.work_set.view import WorkSet, WriteOutcomes
@@ -70,9 +70,11 @@ class WriteFailures:
         )
 
     def failed(self, key: Key, failed: Failed) -> bool:
-        """Take a note of a failure. False if somebody was only faster."""
-        notes = self._notes.setdefault(key, _Notes())
+        """Take a note of a failure. False if somebody was only faster, or if it was the status: no plan can tell that."""
         write, error = failed.write, failed.error
+        if isinstance(write, Patch) and write.subresource:
+            return False
+        notes = self._notes.setdefault(key, _Notes())
         if isinstance(error, Conflict) or (isinstance(error, NotFound) and not isinstance(write, Create)):
             notes.conflicts[write.namespace, write.name] += 1
             if notes.conflicts[write.namespace, write.name] < CONFLICTS_IN_A_ROW:

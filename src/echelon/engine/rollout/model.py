@@ -126,6 +126,7 @@ class Decision:
     blocked: Wait = Wait.NOTHING  # why nothing more starts, or not in some groups, until somebody does something
     blocked_message: str = ""
     active: tuple[GroupKey, ...] = ()  # where the rollout is: the groups in which clusters may start or are in flight
+    reached: frozenset[GroupKey] = frozenset()  # those and the groups before them
 
     @property
     def to_start(self) -> tuple[Standing, ...]:

@@ -70,6 +70,7 @@ def decide(
         blocked=walk.blocked,
         blocked_message=walk.blocked_message,
         active=walk.active,
+        reached=frozenset(walk.reached),
     )
 
 
@@ -139,6 +140,7 @@ class _Walk:
     blocked: Wait = Wait.NOTHING
     blocked_message: str = ""
     active: tuple[GroupKey, ...] = ()
+    reached: list[GroupKey] = field(default_factory=list)
 
     def along(self, way: tuple[Stage, ...]) -> None:
         """Go from stage to stage until one is not through; all further ones wait for it."""
@@ -154,7 +156,9 @@ class _Walk:
                 self.failures[stage.budget] = failures
             if holding is not None:
                 self._wait(stage, holding)
-            elif len(failures) > stage.tolerated:
+                continue
+            self.reached += stage.groups
+            if len(failures) > stage.tolerated:
                 holding = self._stop(stage, failures, told)
             else:
                 fresh = {key: known[key].fresh for key in stage.groups}

@@ -144,7 +144,7 @@ class _Writing:
         return tuple(writes)
 
     def _of_ref(self, ref: RefRollout) -> list[Write]:
-        placement, works, failed = ref.share.ref.name, self._rollout.works, self._rollout.failed_writes
+        placement, works, retries = ref.share.ref.name, self._rollout.works, self._rollout.retries
         labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: placement}
         writes: list[Write] = []
         for standing in ref.standings:
@@ -152,7 +152,7 @@ class _Writing:
             work = works.get(cluster)
             if cluster in self._put_off:
                 continue
-            if standing.starts or (cluster in failed and cluster not in ref.share.lingering):
+            if standing.starts or cluster in retries:
                 if work is None:
                     writes.append(self._create(cluster, labels))
                 elif not work.terminating:
@@ -230,7 +230,7 @@ class _Writing:
 
 def _put_off(view: WorkSetView, rollout: Rollout) -> frozenset[str]:
     """Return the clusters for which a write failed that is not to be tried again yet."""
-    later = set() if rollout.retries else set(rollout.failed_writes)
+    later = rollout.failed_writes.keys() - rollout.retries
     return frozenset(later.union(view.outcomes.other) if view.outcomes.next_try is not None else later)
 
 

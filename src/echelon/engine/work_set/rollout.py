@@ -3,7 +3,7 @@
 This is what a plan acts on, what a status tells, and what a dry run shows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -45,7 +45,7 @@ class Rollout:
     refs: tuple[RefRollout, ...]
     back_to: RevisionView | None = None  # the revision that an abort puts back
     failed_writes: Mapping[str, FailedWrite] = field(default_factory=dict)  # clusters that do not get it
-    retries: bool = True  # whether writes that failed are tried again now
+    retries: frozenset[str] = frozenset()  # those of them that are tried again now
     not_stored: str = ""  # why the set or its revisions could not be written, until that is tried again
 
     @property
@@ -97,7 +97,7 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     rolling = _Rolling(content, now, steering, sharing.works, failed, at_once=back_to is not None)
     refs = tuple(rolling.ref(share) for share in sharing.shares)
     due = _are_due(view, control)
-    retries = due and not steering.paused and not steering.aborted
+    retries = frozenset(_retries(refs, failed, steering)) if due and failed else frozenset[str]()
     not_stored = "" if due else view.outcomes.own
     return Rollout(content, past, control, malformed, sharing, refs, back_to, failed, retries, not_stored)
 
@@ -109,6 +109,22 @@ def _failed_writes(view: WorkSetView, digest: str, sharing: Sharing) -> Mapping[
     selected = [cluster for share in sharing.shares for cluster in share.groups.clusters]
     current = [each.cluster for each in sharing.works.values() if each.digest == digest and not each.terminating]
     return relevant(view.outcomes.content, digest, selected, current)
+
+
+def _retries(refs: Iterable[RefRollout], failed: Mapping[str, FailedWrite], control: Control) -> Iterator[str]:
+    """Return the clusters that could not be written and still may be: they are in flight, so they need no slot."""
+    if control.paused or control.aborted:
+        return
+    for ref in refs:
+        for each in ref.standings if ref.decision is not None else ():
+            if (
+                each.cluster in failed
+                and each.cluster not in ref.share.lingering
+                and ref.decision is not None
+                and each.group in ref.decision.reached
+                and not control.holds_back(each.group)
+            ):
+                yield each.cluster
 
 
 def _are_due(view: WorkSetView, control: Control) -> bool:
