@@ -70,7 +70,7 @@ class WriteFailures:
         )
 
     def failed(self, key: Key, failed: Failed) -> bool:
-        """Take a note of a failure. False if somebody was only faster, or if it was the status: no plan can tell that."""
+        """Take a note of a failure. False if somebody was only faster, and for a status, of which no plan can tell."""
         write, error = failed.write, failed.error
         if isinstance(write, Patch) and write.subresource:
             return False
