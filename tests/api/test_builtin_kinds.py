@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from echelon.api import (
+    admissionregistration,
     apiextensions,
     apps,
     authentication,
@@ -45,6 +46,7 @@ MODULES = (
     authentication,
     authorization,
     autoscaling,
+    admissionregistration,
 )
 KINDS: list[Kind[Any]] = [kind for module in MODULES for kind in module.KINDS]
 ALL = [*KINDS, authentication.TOKEN_REQUEST]
@@ -327,6 +329,8 @@ SERVED = {
     "RoleBinding": ("", False, True, False, False),
     "ClusterRoleBinding": ("", False, False, False, False),
     "CustomResourceDefinition": ("crd,crds", False, False, True, False),
+    "ValidatingAdmissionPolicy": ("", False, False, True, False),
+    "ValidatingAdmissionPolicyBinding": ("", False, False, False, False),
     "TokenReview": ("", False, False, False, False),
     "SelfSubjectReview": ("", False, False, False, False),
     "SubjectAccessReview": ("", False, False, False, False),

@@ -89,7 +89,7 @@ def test_a_plain_kind_has_a_plain_crd() -> None:
     assert manifest == {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
+        "metadata": {"name": "widgets.example.com", "labels": {"app.kubernetes.io/managed-by": "echelon"}},
         "spec": {
             "group": "example.com",
             "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},

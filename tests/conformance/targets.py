@@ -5,7 +5,7 @@ A target is made in the event loop in which its tests run; the embedded hub serv
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ class Target:
     client: Client
     nobody: Client
     expire: Callable[[], str]  # returns a resource version from which nobody can resume any more
+    as_user: Callable[[str], AbstractAsyncContextManager[Client]]  # as somebody whose rights are those of that name
 
 
 @asynccontextmanager
@@ -48,7 +49,13 @@ async def in_process() -> AsyncIterator[Target]:
     keeping = asyncio.create_task(keepers.keep(cluster))
     nobody = InProcessClient(cluster, User(NOBODY, (AUTHENTICATED,)))
     try:
-        yield Target("in-process", InProcessClient(cluster, ROOT), nobody, lambda: _compacted(cluster))
+        yield Target(
+            "in-process",
+            InProcessClient(cluster, ROOT),
+            nobody,
+            lambda: _compacted(cluster),
+            lambda user: nullcontext(InProcessClient(cluster, User(user, (AUTHENTICATED,)))),
+        )
     finally:
         cluster.store.close()
         await keeping
@@ -60,11 +67,15 @@ async def embedded(directory: Path) -> AsyncIterator[Target]:
     hub = await Hub.start(Settings(data=directory / "data"))
     try:
         admin = UserEntry("admin", token=hub.admin_token)
-        issued = hub.keys.client_certificate(NOBODY, [], datetime.now(UTC))
-        nobody = UserEntry(NOBODY, certificate_pem=issued.certificate_pem, key_pem=issued.key_pem)
-        paths = [_kubeconfig(directory / user.name, hub, user) for user in (admin, nobody)]
-        async with _client(paths[0]) as first, _client(paths[1]) as second:
-            yield Target("hub", first, second, lambda: _compacted(hub.cluster()))
+
+        def as_user(name: str) -> HttpClient:
+            issued = hub.keys.client_certificate(name, [], datetime.now(UTC))
+            entry = UserEntry(name, certificate_pem=issued.certificate_pem, key_pem=issued.key_pem)
+            return _client(_kubeconfig(directory / name, hub, entry))
+
+        path = _kubeconfig(directory / admin.name, hub, admin)
+        async with _client(path) as first, as_user(NOBODY) as second:
+            yield Target("hub", first, second, lambda: _compacted(hub.cluster()), as_user)
     finally:
         await hub.stop()
 
@@ -74,7 +85,7 @@ async def kubernetes(access: Access) -> AsyncIterator[Target]:
     """A real kube-apiserver."""
     async with _client(access.kubeconfig) as first, _client(access.kubeconfig_for(NOBODY)) as second:
         # Its watch cache has begun after this one.
-        yield Target("kubernetes", first, second, lambda: "1")
+        yield Target("kubernetes", first, second, lambda: "1", lambda user: _client(access.kubeconfig_for(user)))
 
 
 def _client(kubeconfig: Path) -> HttpClient:

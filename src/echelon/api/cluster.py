@@ -13,6 +13,7 @@ from echelon.api.kinds import Column, Kind
 from echelon.api.meta import Condition, LabelSelector, ObjectMeta
 
 GROUP = "cluster.open-cluster-management.io"
+SET_LABEL = f"{GROUP}/clusterset"  # on a cluster: the set that it is in
 
 TAINT_EFFECTS = ("NoSelect", "PreferNoSelect", "NoSelectIfNew")
 

@@ -12,7 +12,10 @@ from echelon.api.kinds import Column, Kind, Scale
 from echelon.api.schema import schema_of
 from echelon.api.structural import check_structural
 
-__all__ = ["check_structural", "crd"]
+__all__ = ["LABELS", "check_structural", "crd"]
+
+# On everything that Echelon installs, so that it can be told from what somebody else did.
+LABELS = {"app.kubernetes.io/managed-by": "echelon"}
 
 # Words of built-in kinds' schemas: they steer strategic merge patch, which custom resources don't have.
 _BUILTIN_ONLY = frozenset(
@@ -36,7 +39,7 @@ def crd(*kinds: Kind[Any]) -> JSONObject:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": stored.resource},
+        "metadata": {"name": stored.resource, "labels": dict(LABELS)},
         "spec": {
             "group": stored.group,
             "names": _names(stored),

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from echelon.api import (
+    admissionregistration,
     apiextensions,
     apps,
     authentication,
@@ -62,6 +63,7 @@ _MODULES = (
     authentication,
     authorization,
     apiextensions,
+    admissionregistration,
 )
 
 

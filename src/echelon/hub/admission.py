@@ -45,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     field_validation: str = "Warn"
     warnings: list[str] = msgspec.field(default_factory=list)  # for the answer's Warning headers
     duplicate_fields: tuple[str, ...] = ()  # what the decoder found given twice
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)  # for the audit log
 
 
 class Undecodable(errors.BadRequest):

@@ -13,6 +13,7 @@ from echelon.api.base import JSONObject
 from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.catalogue import Catalogue
+from echelon.hub.policy.index import BINDINGS, POLICIES, Policies
 from echelon.hub.storage.store import Change, Key, Store
 from echelon.kube.client import EventType
 
@@ -41,6 +42,7 @@ class LogicalCluster:
     accounts: AccountTokens | None = None  # who signs the tokens of its service accounts
     catalogue: Catalogue = field(default_factory=Catalogue)
     authorizer: Authorizer = field(default_factory=Authorizer)
+    policies: Policies = field(default_factory=Policies)
 
     def __post_init__(self) -> None:
         for crd in self.store.list(CRDS).entries:
@@ -48,6 +50,9 @@ class LogicalCluster:
         for resource, kind in _RBAC_KINDS.items():
             for entry in self.store.list(resource).entries:
                 self.authorizer.changed(kind, entry.key.namespace, entry.key.name, entry.object)
+        for resource in (POLICIES, BINDINGS):
+            for entry in self.store.list(resource).entries:
+                self.policies.changed(resource, entry.key.name, entry.object)
         self.store.on_commit(self._follow)
 
     def _follow(self, change: Change) -> None:
@@ -57,6 +62,8 @@ class LogicalCluster:
             self._follow_crd(key, None if gone else change.entry.object)
         elif kind := _RBAC_KINDS.get(key.resource):
             self.authorizer.changed(kind, key.namespace, key.name, None if gone else change.entry.object)
+        elif key.resource in (POLICIES, BINDINGS):
+            self.policies.changed(key.resource, key.name, None if gone else change.entry.object)
 
     def _follow_crd(self, key: Key, crd: JSONObject | None) -> None:
         if crd is None:

@@ -8,6 +8,7 @@ from echelon.hub import reading
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.policy.enforcing import enforce
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry
 from echelon.hub.writing import latest, store_update
@@ -35,6 +36,7 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
     _check_preconditions(target, old, options.preconditions)
     before = target.resource.outgoing(old.object)
     strategy.check_delete(before)
+    enforce(cluster, target, request, old=before)
     asked = options.grace_period_seconds
     grace = strategy.grace_period(before, 1 if asked is not None and asked < 0 else asked)
     marked = _marked(cluster, before, options.propagation, grace)

@@ -15,6 +15,7 @@ from echelon.hub import admission, apply
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.policy.enforcing import enforce
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry, Key, ObjectTooLarge, StaleWrite
 from echelon.kube import errors
@@ -159,6 +160,7 @@ async def _create(
     strategy.prepare_create(cluster, obj, request.user)
     admission.validate(target, obj, None)
     _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
+    enforce(cluster, target, request, new=obj)
     if request.dry_run:
         if cluster.store.latest(key) is not None:
             raise errors.already_exists(kind.plural, kind.group, key.name)
@@ -206,6 +208,7 @@ async def _update(
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
     admission.validate(target, new, before)
     _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
+    enforce(cluster, target, request, new=new, old=before)
     if new == before:
         return Written(before, old)
     if request.dry_run:

@@ -10,12 +10,13 @@ from typing import Any
 
 from pyroaring import BitMap
 
+from echelon.api.cluster import SET_LABEL
 from echelon.api.labels import Requirement
 from echelon.engine.placement.balance import Key
 from echelon.engine.placement.fleet import Cluster, ClusterChange, FleetIndex
 from echelon.engine.placement.recipe import Recipe
 from echelon.engine.placement.scores import AddOn, Allocatable, PreferNoSelect
-from echelon.engine.placement.sets import SET_LABEL, ClusterSet, Eligibility
+from echelon.engine.placement.sets import ClusterSet, Eligibility
 
 # What can be looked at: a word for the part of a cluster, and then a key, a key and a value, or nothing.
 Topic = tuple[Any, ...]

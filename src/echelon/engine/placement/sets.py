@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
-from echelon.api.cluster import GROUP, ManagedClusterSet, ManagedClusterSetBinding
+from echelon.api.cluster import SET_LABEL, ManagedClusterSet, ManagedClusterSetBinding
 from echelon.api.labels import SelectorError
 from echelon.engine.placement.fleet import Cluster, ClusterChange, FleetIndex
 from echelon.engine.placement.selection import Selector, selector
-
-SET_LABEL = f"{GROUP}/clusterset"
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     audit_id: str = ""
     cluster: str = ""  # the logical cluster that was asked; empty for the hub itself
+    annotations: Mapping[str, str] = {}  # further facts, by policies
 
 
 class AuditLog:
@@ -208,6 +209,7 @@ def _event(entry: Entry) -> JSONObject:
     }
     if entry.cluster:
         annotations["echelon.dev/cluster"] = entry.cluster
+    annotations |= entry.annotations
     event["annotations"] = annotations
     return event
 

@@ -10,7 +10,7 @@ from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import RBAC_GROUP, Attributes
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.kinds import crds, workloads
+from echelon.hub.kinds import crds, policies, workloads
 from echelon.hub.kinds.strategy import CUSTOM, Strategy, immutable, no_finalizers
 from echelon.hub.schema import causes
 from echelon.kube import errors
@@ -263,5 +263,6 @@ _BUILTIN: dict[str, Strategy] = {
     "rolebindings.rbac.authorization.k8s.io": _BINDING,
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
     "customresourcedefinitions.apiextensions.k8s.io": crds.STRATEGY,
+    **policies.STRATEGIES,
     **workloads.STRATEGIES,
 }

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+import msgspec
 from aiohttp import web
 
 from echelon.api.base import JSONObject
@@ -50,6 +51,7 @@ class Call:
     served: Served
     user: User
     warnings: list[str] = field(default_factory=list)  # for the answer's headers, whether it is good or bad
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
 
 
 Endpoint = Callable[[Call], Awaitable[web.StreamResponse]]
@@ -77,6 +79,7 @@ class Gate:
         asker, user, decision = _UNKNOWN, _UNKNOWN, Decision(False)
         response: web.StreamResponse | None = None
         warnings: list[str] = []
+        annotations: dict[str, str] = {}
         try:
             served = self._find(info.cluster)
             if served is None:
@@ -85,7 +88,7 @@ class Gate:
             user = _acting_as(http, served, asker)
             decision = _allow(served, info, user)
             endpoint = self._resources if info.is_resource else self._others
-            response = await endpoint(Call(http, info, served, user, warnings))
+            response = await endpoint(Call(http, info, served, user, warnings, annotations))
         except errors.ApiError as error:
             response = failure(error)
             warn(response, warnings)
@@ -99,7 +102,8 @@ class Gate:
         finally:
             if self._audit is not None:
                 code = response.status if response is not None else 499
-                self._audit.record(_entry(http, info, asker, user, decision, code=code, received=received))
+                entry = _entry(http, info, asker, user, decision, code=code, received=received)
+                self._audit.record(msgspec.structs.replace(entry, annotations=annotations) if annotations else entry)
         return response
 
     @staticmethod

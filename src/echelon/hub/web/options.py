@@ -78,6 +78,7 @@ def write_request(call: Call, data: bytes, body: object = None, *, apply: bool =
         field_validation=validation or "Warn",
         warnings=call.warnings,
         duplicate_fields=tuple(repeated),
+        annotations=call.annotations,
     )
 
 

@@ -188,23 +188,23 @@ def _change(data: bytes, kind: str, schema: JSONObject | None) -> Callable[[JSON
 
 async def _delete(call: Call, target: Target) -> web.StreamResponse:
     options = delete_options(call, await read_body(call.http))
-    request = Request(call.user, dry_run=options.dry_run)
+    request = Request(call.user, options.dry_run, warnings=call.warnings, annotations=call.annotations)
     deleted = await deletion.delete(call.served.cluster, target, options, request)
     if not deleted.gone:
-        return _answer(rendering.encoded(deleted.object, format_of(call)), format_of(call))
+        return _warned(call, _answer(rendering.encoded(deleted.object, format_of(call)), format_of(call)))
     kind = target.resource.kind
     details = {"name": target.name, "group": kind.group, "kind": kind.plural, "uid": deleted.object["metadata"]["uid"]}
     status = subresources.success()
     del status["code"]
-    return document(status | {"details": {key: value for key, value in details.items() if value}})
+    return _warned(call, document(status | {"details": {key: value for key, value in details.items() if value}}))
 
 
 async def _delete_collection(call: Call, target: Target) -> web.StreamResponse:
     options = delete_options(call, await read_body(call.http))
-    request = Request(call.user, dry_run=options.dry_run)
+    request = Request(call.user, options.dry_run, warnings=call.warnings, annotations=call.annotations)
     cluster = call.served.cluster
     deleted = await deletion.delete_collection(cluster, target, query_of(call, target), options, request)
-    return document(rendering.objects_as_list(target.resource, deleted, cluster.store.revision))
+    return _warned(call, document(rendering.objects_as_list(target.resource, deleted, cluster.store.revision)))
 
 
 async def _subresource(call: Call, target: Target) -> web.StreamResponse:
@@ -271,7 +271,10 @@ def _answer(
 def _written(call: Call, target: Target, written: writing.Written) -> web.Response:
     form = format_of(call)
     body = rendering.one(target.resource, written.entry, written.object, form, call.served.cluster.clock())
-    response = _answer(body, form, 201 if written.created else 200)
+    return _warned(call, _answer(body, form, 201 if written.created else 200))
+
+
+def _warned(call: Call, response: web.Response) -> web.Response:
     warn(response, call.warnings)
     return response
 
