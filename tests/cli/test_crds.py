@@ -1,11 +1,14 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from tests.hub.api import Api
+from tests.hub.conftest import HubProcess
 
-from echelon.api import registry
+from echelon.api import guards, registry
 from echelon.cli.crds import crds
 
 PLACEMENTS = "placements.cluster.open-cluster-management.io"
@@ -20,10 +23,104 @@ def everything() -> list[dict[str, Any]]:
     return registry.crds()
 
 
-def test_all_crds_are_printed_as_yaml_documents(everything: list[dict[str, Any]]) -> None:
-    result = run()
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return list(yaml.load_all(result.stdout, Loader=yaml.CSafeLoader))
+
+
+def names(documents: list[dict[str, Any]], kind: str = "CustomResourceDefinition") -> list[str]:
+    return [each["metadata"]["name"] for each in documents if each["kind"] == kind]
+
+
+USUAL = [
+    "addonplacementscores.cluster.open-cluster-management.io",
+    "managedclusters.cluster.open-cluster-management.io",
+    "managedclustersetbindings.cluster.open-cluster-management.io",
+    "managedclustersets.cluster.open-cluster-management.io",
+    "manifestworkreplicasets.work.open-cluster-management.io",
+    "manifestworks.work.open-cluster-management.io",
+    "placementdecisions.cluster.open-cluster-management.io",
+    PLACEMENTS,
+]
+
+
+def test_what_the_usual_controllers_need_is_printed_and_then_the_policies_about_it() -> None:
+    documents = printed()
+    assert [each["kind"] for each in documents] == (
+        ["CustomResourceDefinition"] * 8 + ["ValidatingAdmissionPolicy"] * 3 + ["ValidatingAdmissionPolicyBinding"] * 3
+    )
+    assert names(documents) == USUAL
+    policies = ["echelon-bind-cluster-set", "echelon-join-cluster-set", "echelon-accept-cluster"]
+    assert names(documents, "ValidatingAdmissionPolicy") == policies
+    assert names(documents, "ValidatingAdmissionPolicyBinding") == policies
+    assert {each["metadata"]["labels"]["app.kubernetes.io/managed-by"] for each in documents} == {"echelon"}
+
+
+def test_no_policy_has_an_expression_with_more_checks_than_a_server_takes() -> None:
+    for policy in printed(*guards.NAMES)[:3]:
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        for validation in policy["spec"]["validations"]:
+            assert validation["expression"].count(".check(") <= 2
+            assert validation["reason"] == "Forbidden"
+        (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+        assert rule["operations"] == ["CREATE", "UPDATE"]
+        assert not [name for name in rule["resources"] if "/" in name]
+
+
+def test_other_controllers_get_what_they_need_and_no_more() -> None:
+    assert printed("--controllers", "work-expiry") == [
+        crd for crd in registry.crds() if crd["metadata"]["name"] == "manifestworks.work.open-cluster-management.io"
+    ]
+    shared = printed("--controllers", "cluster-sets, multicluster")
+    assert names(shared) == [
+        *USUAL[1:4],
+        "placementdecisions.cluster.open-cluster-management.io",
+        PLACEMENTS,
+        "placementdecisions.multicluster.x-k8s.io",
+    ]
+    refused = run("--controllers", "placments")
+    assert refused.exit_code == 2
+    assert "there is no controller 'placments'" in refused.output
+
+
+def test_everything_is_printed_when_asked_for(everything: list[dict[str, Any]]) -> None:
+    documents = printed("--all")
+    assert documents[: len(everything)] == everything
+    assert len(documents) == len(everything) + 6
+
+
+def test_what_an_agent_needs_on_its_own_cluster_is_printed_when_asked_for() -> None:
+    assert names(printed("--member")) == [
+        "appliedmanifestworks.work.open-cluster-management.io",
+        "clusterclaims.cluster.open-cluster-management.io",
+    ]
+
+
+def test_two_ways_to_choose_are_a_mistake_of_usage() -> None:
+    assert run("placements", "--all").exit_code == 2
+    assert run("--member", "--multicluster").exit_code == 2
+
+
+def test_a_definition_that_is_somebody_else_s_is_left_out(tmp_path: Path) -> None:
+    hub = HubProcess(tmp_path, ["--memory"])
+    hub.start()
+    try:
+        api = Api.of(hub.kubeconfig)
+        definitions = {crd["metadata"]["name"]: crd for crd in registry.crds()}
+        theirs = {**definitions[PLACEMENTS], "metadata": {"name": PLACEMENTS, "labels": {"owner": "somebody"}}}
+        where = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        api.ok("POST", where, theirs)
+        api.ok("POST", where, definitions[USUAL[1]])
+        result = run("--kubeconfig", str(hub.kubeconfig))
+    finally:
+        assert hub.stop() == 0
     assert result.exit_code == 0
-    assert list(yaml.load_all(result.output, Loader=yaml.CSafeLoader)) == everything
+    documents = list(yaml.load_all(result.stdout, Loader=yaml.CSafeLoader))
+    assert names(documents) == USUAL[:-1]
+    assert len(documents) == 7 + 6
+    assert f"{PLACEMENTS} is left out" in result.stderr
+    assert f"kubectl label crd {PLACEMENTS} app.kubernetes.io/managed-by=echelon" in result.stderr
 
 
 def test_yaml_has_no_anchors() -> None:
@@ -32,16 +129,17 @@ def test_yaml_has_no_anchors() -> None:
 
 
 def test_json_is_one_list(everything: list[dict[str, Any]]) -> None:
-    result = run("-o", "json")
+    result = run("-o", "json", "--all")
     assert result.exit_code == 0
-    assert json.loads(result.output) == {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
+    items = [*everything, *guards.guards(*guards.GUARDED)]
+    assert json.loads(result.output) == {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
 
 
 def test_names_select_in_the_order_of_names(everything: list[dict[str, Any]]) -> None:
     result = run(PLACEMENTS, "managedclusters")
     assert result.exit_code == 0
-    printed = [crd["metadata"]["name"] for crd in yaml.safe_load_all(result.output)]
-    assert printed == ["managedclusters.cluster.open-cluster-management.io", PLACEMENTS]
+    found = [crd["metadata"]["name"] for crd in yaml.safe_load_all(result.output)]
+    assert found == ["managedclusters.cluster.open-cluster-management.io", PLACEMENTS]
     assert len(everything) > 2
 
 

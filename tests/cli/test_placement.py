@@ -66,7 +66,7 @@ def test_controllers_say_which_definitions_are_missing(tmp_path: Path) -> None:
     assert bare.stop() == 0
     said = run.log.read_text()
     assert "placementdecisions.cluster.open-cluster-management.io" in said
-    assert "echelon crds | kubectl apply" in said
+    assert "install them: echelon crds --controllers placement | kubectl apply --server-side -f -\n" in said
     assert "Traceback" not in said
 
 
@@ -251,7 +251,7 @@ def test_publishing_for_sig_multicluster_needs_a_definition_and_says_which_comma
     assert run.process.wait(timeout=60) == 1
     said = run.log.read_text()
     assert "does not serve placementdecisions.multicluster.x-k8s.io" in said
-    assert "echelon crds --multicluster | kubectl apply" in said
+    assert "echelon crds --multicluster | kubectl apply --server-side -f -" in said
     assert "Traceback" not in said
 
 

@@ -14,7 +14,7 @@ from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALID
 from echelon.api.authorization import SELF_SUBJECT_ACCESS_REVIEW
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING, SET_LABEL
-from echelon.api.guards import REGISTER_GROUP, guards
+from echelon.api.guards import GUARDED, REGISTER_GROUP, guards
 from echelon.api.kinds import Kind
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
@@ -76,7 +76,7 @@ async def _closed(opening: Any) -> None:
 
 async def _install(server: Guarded) -> None:
     kinds = {each.kind: each for each in (VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING)}
-    for document in guards():
+    for document in guards(*GUARDED):
         kind = kinds[document["kind"]].untyped()
         await server.admin.patch(kind, document["metadata"]["name"], ApplyPatch(document, "echelon"))
     async with _rights(server, *ORDINARY), asyncio.timeout(READY_SECONDS):

@@ -101,11 +101,12 @@ _GUARDS: tuple[tuple[str, Kind[Any], JSONObject], ...] = (
     ("echelon-accept-cluster", MANAGED_CLUSTER, _ACCEPT),
 )
 NAMES: Final = tuple(name for name, _, _ in _GUARDS)
+GUARDED: Final = tuple(dict.fromkeys(kind.resource for _, kind, _ in _GUARDS))
 
 
 def guards(*guarded: str) -> list[JSONObject]:
-    """Return the policies and then their bindings; only those of some resources (`plural.group`), if they are named."""
-    chosen = [each for each in _GUARDS if not guarded or each[1].resource in guarded]
+    """Return the policies about some resources (`plural.group`), and then their bindings."""
+    chosen = [each for each in _GUARDS if each[1].resource in guarded]
     return [_policy(*each) for each in chosen] + [_binding(name) for name, _, _ in chosen]
 
 

@@ -9,8 +9,9 @@ from echelon import __version__
 
 _COMMANDS = {
     "agent": "Make a cluster part of a fleet.",
-    "crds": "Print the custom resource definitions.",
+    "crds": "Print the custom resource definitions and admission policies.",
     "demo": "Roll a change out on a simulated fleet, and look at it.",
+    "doctor": "Check what a hub lacks.",
     "hub": "Run the embedded hub in the foreground.",
     "placement": "Look at placements, and ask why.",
     "rollout": "Watch rollouts, ask what they wait for, steer them.",

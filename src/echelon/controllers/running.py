@@ -8,7 +8,7 @@ built anew each time that the lease is won, so nothing that a former leader knew
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -45,16 +45,30 @@ class UnknownController(ValueError):
 
 
 class MissingKinds(Exception):
-    """A hub does not serve kinds that controllers need."""
+    """A hub does not serve kinds that controllers need.
 
-    def __init__(self, kinds: Sequence[Kind[Any]]) -> None:
+    What is installed by the command that the message gives replaces nothing that is there: it names what is missing,
+    and server-side apply ends with a conflict where a field is somebody else's.
+    """
+
+    def __init__(self, kinds: Sequence[Kind[Any]], controllers: Sequence[str]) -> None:
         missing = ", ".join(kind.resource for kind in kinds)
-        commands = dict.fromkeys(
-            "echelon crds --multicluster" if kind is MULTICLUSTER_DECISION else "echelon crds" for kind in kinds
-        )
-        how = " && ".join(f"{command} | kubectl apply -f -" for command in commands)
-        super().__init__(f"the hub does not serve {missing}; install them: {how}")
+        how = " && ".join(f"{each} | kubectl apply --server-side -f -" for each in installing(kinds, controllers))
+        super().__init__(f"the hub does not serve {missing}" + (f"; install them: {how}" if how else ""))
         self.kinds = tuple(kinds)
+
+
+def installing(missing: Sequence[Kind[Any]], controllers: Sequence[str]) -> Iterator[str]:
+    """Return what prints the missing definitions, and all that belongs to them where there are none at all."""
+    ours = [kind for kind in missing if not kind.builtin and kind is not MULTICLUSTER_DECISION]
+    needed = [kind for kind in custom_kinds_of(controllers) if kind is not MULTICLUSTER_DECISION]
+    if ours and len(ours) < len(needed):
+        yield f"echelon crds {' '.join(kind.resource for kind in ours)}"
+    elif ours:
+        names = [name for name in controllers if name != MULTICLUSTER]
+        yield "echelon crds" if set(names) == set(NAMES) else f"echelon crds --controllers {','.join(names)}"
+    if MULTICLUSTER_DECISION in missing:
+        yield "echelon crds --multicluster"
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,21 @@ _CONTROLLERS = {
 NAMES = tuple(name for name in _CONTROLLERS if name != MULTICLUSTER)
 
 
+def _kinds_of(names: Iterable[str]) -> tuple[Kind[Any], ...]:
+    """Return what controllers need; raise UnknownController if one does not exist."""
+    needed: dict[str, Kind[Any]] = {}
+    for name in names:
+        if name not in _CONTROLLERS:
+            raise UnknownController(name)
+        needed |= {kind.resource: kind for kind in _CONTROLLERS[name].kinds}
+    return tuple(needed.values())
+
+
+def custom_kinds_of(names: Iterable[str]) -> tuple[Kind[Any], ...]:
+    """Return what controllers need and a hub serves only with a CRD; raise UnknownController if one does not exist."""
+    return tuple(kind for kind in _kinds_of(names) if not kind.builtin)
+
+
 @dataclass(frozen=True)
 class Lease:
     """Where processes agree on who works."""
@@ -102,9 +131,7 @@ class Controllers:
         instance: str,
     ) -> None:
         self._names = tuple(dict.fromkeys(names))
-        for name in self._names:
-            if name not in _CONTROLLERS:
-                raise UnknownController(name)
+        self._kinds = _kinds_of(self._names)
         self._client = client
         self._clock = clock
         self._random = random
@@ -120,9 +147,8 @@ class Controllers:
 
     async def check(self) -> None:
         """Raise `MissingKinds` unless the hub serves everything that is needed."""
-        needed = {kind.resource: kind for name in self._names for kind in _CONTROLLERS[name].kinds}
-        if missing := [kind for kind in needed.values() if not await _is_served(self._client, kind)]:
-            raise MissingKinds(missing)
+        if missing := [kind for kind in self._kinds if not await _is_served(self._client, kind)]:
+            raise MissingKinds(missing, self._names)
 
     async def run(self, lease: Lease | None = None, *, ready: Callable[[], None] | None = None) -> None:
         """Work until cancelled; with a lease, whenever it is held. `ready` is called when all caches are full."""

@@ -17,12 +17,16 @@ from echelon.agent.agent import Agent
 from echelon.agent.settings import Settings as AgentSettings
 from echelon.agent.settings import hub_hash
 from echelon.api import registry
+from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
+from echelon.api.guards import GUARDED, guards
+from echelon.api.kinds import Kind
 from echelon.api.kruise import GROUP as KRUISE
 from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.controllers.running import Controllers
+from echelon.engine.cel import CEL_AVAILABLE
 from echelon.fleet.member.fleet import ClusterFor, Fleet
 from echelon.fleet.member.member import Member
 from echelon.hub.access.identity import AUTHENTICATED, User
@@ -40,6 +44,11 @@ _ON_MEMBERS = tuple(
     for crd in registry.crds()
     if crd["spec"]["group"] == KRUISE or crd["metadata"]["name"] == APPLIED_MANIFEST_WORK.resource
 )
+
+_INSTALLED: dict[str, Kind[Any]] = {
+    kind.kind: kind
+    for kind in (CUSTOM_RESOURCE_DEFINITION, VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING)
+}
 
 # Changes that a member remembers: its few watches keep up, and a thousand members must fit into memory.
 _MEMBER_HISTORY = 200
@@ -78,7 +87,7 @@ class Local:
             HubSettings(data=settings.data, host=settings.host, port=settings.port, audit="none", keep_objects=True)
         )
         try:
-            await _serve(hub.client(), registry.crds())
+            await _serve(hub.client(), [*registry.crds(), *_guards()])
             fleet = await Fleet.build(settings.fleet, seed=settings.seed, cluster_for=_cluster_maker(hub, on_member))
             local = cls(hub, fleet, settings, Random(settings.seed))  # noqa: S311 - jitter is no secret
             await local._begin()
@@ -185,11 +194,18 @@ def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
     return make
 
 
-async def _serve(client: Client, crds: Sequence[JSONObject]) -> None:
-    for crd in crds:
-        await client.patch(
-            CUSTOM_RESOURCE_DEFINITION.untyped(), crd["metadata"]["name"], ApplyPatch(crd, manager="echelon")
-        )
+def _guards() -> list[JSONObject]:
+    """Return the policies about who may bind, join and accept."""
+    if CEL_AVAILABLE:
+        return guards(*GUARDED)
+    _log.warning("CEL is not installed: whoever may write bindings and clusters here may bind, join and accept any")
+    return []
+
+
+async def _serve(client: Client, documents: Sequence[JSONObject]) -> None:
+    for document in documents:
+        kind = _INSTALLED[document["kind"]].untyped()
+        await client.patch(kind, document["metadata"]["name"], ApplyPatch(document, manager="echelon"))
 
 
 async def _register(client: Client, member: Member) -> None:

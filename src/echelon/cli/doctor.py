@@ -1,0 +1,212 @@
+"""`echelon doctor`: what a hub lacks for Echelon to work on it in full, asked with the rights of whoever runs it.
+
+Controllers refuse to start without the kinds that they need. The rest shows only when it is too late: that nobody
+checks who binds a cluster set, or that a foreign definition drops what a status says.
+"""
+
+import asyncio
+import textwrap
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from echelon.api import guards
+from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.base import JSON, JSONObject
+from echelon.api.cluster import MANAGED_CLUSTER_SET_BINDING
+from echelon.api.kinds import Kind
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli.connection import Connection, connected
+from echelon.cli.output import print_document
+from echelon.controllers.running import NAMES, custom_kinds_of, installing
+from echelon.kube.errors import Forbidden, NotFound
+from echelon.kube.http import HttpClient
+
+_WIDTH = 80
+_INDENT = " " * 10
+_MOST_ITEMS = 20
+_PAGE = 500
+_APPLY = "kubectl apply --server-side -f -"
+_GUARDS = {each.kind: each for each in (VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING)}
+# What a server adds to a policy that leaves it open.
+_DEFAULTS = {"matchPolicy": "Equivalent", "scope": "*"}
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one check found."""
+
+    check: str
+    state: Literal["ok", "finding", "unknown"]
+    message: str
+    items: tuple[str, ...] = ()
+    fix: str = ""
+
+
+@click.command()
+@connected
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def doctor(*, connection: Connection, output: str) -> None:
+    """Check whether a hub has what Echelon needs: its kinds, and policies for who may bind, join and accept.
+
+    Exits with 1 if something is found, or cannot be told with the rights of the user.
+    """
+    found = asyncio.run(_examine(connection))
+    if output == "json":
+        print_document(msgspec.to_builtins(found), "json")
+    else:
+        for each in found:
+            _print(each)
+    if any(each.state != "ok" for each in found):
+        raise click.exceptions.Exit(1)
+
+
+async def _examine(connection: Connection) -> list[Finding]:
+    async with connection.open() as client:
+        return [await _tried(name, check, client) for name, check in _CHECKS.items()]
+
+
+async def _tried(name: str, check: "_Check", client: HttpClient) -> Finding:
+    try:
+        return await check(name, client)
+    except Forbidden as error:
+        return Finding(name, "unknown", f"You may not look at this: {error.message}")
+
+
+async def _kinds(name: str, client: HttpClient) -> Finding:
+    needed = custom_kinds_of(NAMES)
+    served = {group: await _served(client, group) for group in {kind.api_version for kind in needed}}
+    missing = [kind for kind in needed if kind.plural not in served[kind.api_version]]
+    if not missing:
+        return Finding(name, "ok", f"The {len(needed)} kinds that the controllers need are served.")
+    return Finding(
+        name,
+        "finding",
+        "Kinds that the controllers need are not served:",
+        tuple(kind.resource for kind in missing),
+        f"{next(iter(installing(missing, NAMES)))} | {_APPLY}",
+    )
+
+
+async def _served(client: HttpClient, api_version: str) -> frozenset[str]:
+    try:
+        document = await client.document(f"/apis/{api_version}")
+    except NotFound:
+        return frozenset()
+    return frozenset(each["name"] for each in document.get("resources") or ())
+
+
+async def _guards(name: str, client: HttpClient) -> Finding:
+    wrong = []
+    for wanted in guards.guards(*guards.GUARDED):
+        kind, title = _GUARDS[wanted["kind"]], wanted["metadata"]["name"]
+        there = await _found(client, kind, title)
+        if there is None:
+            wrong.append(f"{kind.kind} {title} is missing")
+        elif _essence(there.get("spec")) != _essence(wanted["spec"]):
+            wrong.append(f"{kind.kind} {title} is not what this version of Echelon installs")
+    if not wrong:
+        return Finding(name, "ok", "The hub asks who may bind a cluster set, join one, and accept a cluster.")
+    return Finding(
+        name,
+        "finding",
+        "Whoever may write bindings and clusters can bind and join any cluster set, or accept any cluster:",
+        tuple(wrong),
+        f"echelon crds {' '.join(guards.NAMES)} | {_APPLY}",
+    )
+
+
+async def _found(client: HttpClient, kind: Kind[Any], name: str) -> JSONObject | None:
+    try:
+        found: JSONObject = await client.get(kind.untyped(), name)
+    except NotFound:
+        return None
+    return found
+
+
+def _essence(value: JSON) -> JSON:
+    """Return a value without what means nothing, so that one that went through a server can be compared."""
+    if isinstance(value, dict):
+        kept = {name: _essence(each) for name, each in value.items() if _DEFAULTS.get(name) != each}
+        return {name: each for name, each in kept.items() if each not in ({}, [], "", None)}
+    return [_essence(each) for each in value] if isinstance(value, list) else value
+
+
+async def _bindings(name: str, client: HttpClient) -> Finding:
+    """Find bindings that are not younger than the policy: a policy checks what is written after it."""
+    since = await _guarded_since(client)
+    older: list[str] = []
+    continue_ = ""
+    try:
+        while True:
+            page = await client.list(MANAGED_CLUSTER_SET_BINDING, limit=_PAGE, continue_=continue_)
+            metas = [each.metadata for each in page.items]
+            older += [f"{m.namespace}/{m.name}" for m in metas if not since or (m.creation_timestamp or "") <= since]
+            if not (continue_ := page.continue_):
+                break
+    except NotFound:
+        return Finding(name, "ok", "There are no bindings of cluster sets.")
+    if not older:
+        return Finding(name, "ok", "Every binding of a cluster set was checked when it was made.")
+    what = "These bindings are older than the policy, so nobody asked who may make them"
+    return Finding(name, "finding", f"{what}; look whether their namespaces should have the sets:", tuple(older))
+
+
+async def _guarded_since(client: HttpClient) -> str:
+    """Return since when bindings are checked; empty if they are not."""
+    times = []
+    for wanted in guards.guards(MANAGED_CLUSTER_SET_BINDING.resource):
+        there = await _found(client, _GUARDS[wanted["kind"]], wanted["metadata"]["name"])
+        times.append(there["metadata"]["creationTimestamp"] if there is not None else "")
+    return max(times) if all(times) else ""
+
+
+async def _status(name: str, client: HttpClient) -> Finding:
+    kind = MANIFEST_WORK_REPLICA_SET
+    there = await _found(client, CUSTOM_RESOURCE_DEFINITION, kind.resource)
+    versions = ((there or {}).get("spec") or {}).get("versions") or ()
+    version: JSONObject = next((each for each in versions if each["name"] == kind.version), {})
+    if not version:
+        return Finding(name, "unknown", f"There is no definition of {kind.resource} to look at.")
+    if _keeps((version.get("schema") or {}).get("openAPIV3Schema") or {}, ("status", "rollout")):
+        return Finding(name, "ok", "The status of a work set keeps what Echelon writes into it.")
+    return Finding(
+        name,
+        "finding",
+        f"The definition of {kind.resource} is not Echelon's and drops status.rollout. Rollouts work; what kubectl "
+        "shows is reduced to conditions and summaries, without the state and the reason of each cluster.",
+    )
+
+
+def _keeps(schema: JSONObject, path: Sequence[str]) -> bool:
+    for name in path:
+        if schema.get("x-kubernetes-preserve-unknown-fields"):
+            return True
+        found = (schema.get("properties") or {}).get(name)
+        if found is None:
+            return False
+        schema = found
+    return True
+
+
+_Check = Callable[[str, HttpClient], Awaitable[Finding]]
+_CHECKS: dict[str, _Check] = {"kinds": _kinds, "policies": _guards, "bindings": _bindings, "status": _status}
+
+
+def _print(found: Finding) -> None:
+    click.echo(_wrapped(found.message, f"{found.state:<10}", _INDENT))
+    for item in found.items[:_MOST_ITEMS]:
+        click.echo(_wrapped(item, f"{_INDENT}  ", f"{_INDENT}    "))
+    if (more := len(found.items) - _MOST_ITEMS) > 0:
+        click.echo(f"{_INDENT}  and {more} more (-o json lists all)")
+    if found.fix:
+        lines = _wrapped(found.fix, _INDENT, f"{_INDENT}  ", _WIDTH - 2).splitlines()
+        click.echo(" \\\n".join(lines))
+
+
+def _wrapped(text: str, first: str, rest: str, width: int = _WIDTH) -> str:
+    return textwrap.fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
