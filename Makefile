@@ -33,7 +33,7 @@ check: $(READY) ## Check style, types and the direction of imports
 bench: $(READY) ## Measure: the hub, the runtime, decisions, a fleet of a thousand
 	@$(BIN)/python -m bench $(ARGS)
 
-crds: $(READY) ## Print the custom resource definitions, for kubectl apply
+crds: $(READY) ## Print the CRDs that a hub needs and the policies about them, for kubectl apply
 	@$(BIN)/echelon crds $(ARGS)
 
 format: $(READY) ## Format the code and fix what can be fixed

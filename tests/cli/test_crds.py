@@ -1,5 +1,6 @@
 import json
-from pathlib import Path
+import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from echelon.api import guards, registry
 from echelon.cli.crds import crds
 
 PLACEMENTS = "placements.cluster.open-cluster-management.io"
+CLONE_SETS = "clonesets.apps.kruise.io"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def run(*arguments: str) -> Result:
@@ -102,25 +105,49 @@ def test_two_ways_to_choose_are_a_mistake_of_usage() -> None:
     assert run("--member", "--multicluster").exit_code == 2
 
 
-def test_a_definition_that_is_somebody_else_s_is_left_out(tmp_path: Path) -> None:
-    hub = HubProcess(tmp_path, ["--memory"])
-    hub.start()
-    try:
-        api = Api.of(hub.kubeconfig)
-        definitions = {crd["metadata"]["name"]: crd for crd in registry.crds()}
-        theirs = {**definitions[PLACEMENTS], "metadata": {"name": PLACEMENTS, "labels": {"owner": "somebody"}}}
-        where = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        api.ok("POST", where, theirs)
-        api.ok("POST", where, definitions[USUAL[1]])
-        result = run("--kubeconfig", str(hub.kubeconfig))
-    finally:
-        assert hub.stop() == 0
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
+    running = HubProcess(tmp_path_factory.mktemp("hub"), ["--memory"])
+    running.start()
+    yield running
+    assert running.stop() == 0
+
+
+def make(hub: HubProcess, name: str, **changed: Any) -> None:
+    definition = next(crd for crd in registry.crds() if crd["metadata"]["name"] == name)
+    Api.of(hub.kubeconfig).ok("POST", DEFINITIONS, {**definition, **changed}, fieldManager="somebody")
+
+
+def test_a_definition_that_is_somebody_else_s_is_left_out(hub: HubProcess) -> None:
+    make(hub, PLACEMENTS, metadata={"name": PLACEMENTS, "labels": {"owner": "somebody"}})
+    make(hub, USUAL[1])
+    result = run("--kubeconfig", str(hub.kubeconfig))
     assert result.exit_code == 0
     documents = list(yaml.load_all(result.stdout, Loader=yaml.CSafeLoader))
     assert names(documents) == USUAL[:-1]
     assert len(documents) == 7 + 6
     assert f"{PLACEMENTS} is left out" in result.stderr
     assert f"kubectl label crd {PLACEMENTS} app.kubernetes.io/managed-by=echelon" in result.stderr
+
+
+def test_what_is_printed_replaces_no_schema_of_somebody_else_in_silence(hub: HubProcess, kubectl: str) -> None:
+    definition = next(crd for crd in registry.crds() if crd["metadata"]["name"] == CLONE_SETS)
+    (version,) = definition["spec"]["versions"]
+    theirs = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    make(
+        hub,
+        CLONE_SETS,
+        metadata={"name": CLONE_SETS},
+        spec={**definition["spec"], "versions": [{**version, "schema": theirs}]},
+    )
+    command = [kubectl, "--kubeconfig", str(hub.kubeconfig), "apply", "--server-side", "-f", "-"]
+    done = subprocess.run(
+        command, input=run("clonesets").stdout, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert 'conflict with "somebody"' in done.stderr
+    there = Api.of(hub.kubeconfig).ok("GET", f"{DEFINITIONS}/{CLONE_SETS}")
+    assert there["spec"]["versions"][0]["schema"] == theirs
 
 
 def test_yaml_has_no_anchors() -> None:

@@ -89,6 +89,19 @@ def change(up: Path, namespace: str, name: str, path: str, value: Any) -> None:
     asyncio.run(patch())
 
 
+def test_the_hub_asks_who_may_move_a_cluster_into_a_set(up: Path, kube: Callable[..., str], kubectl: str) -> None:
+    done = CliRunner().invoke(main, ["doctor", "--kubeconfig", str(up)])
+    assert done.exit_code == 0, done.output
+    kube("create", "clusterrole", "writer", "--verb=get,patch", "--resource=managedclusters")
+    kube("create", "clusterrolebinding", "writer", "--clusterrole=writer", "--user=guest")
+    (cluster, *_) = kube("get", "managedclusters", "-o", "name").split()
+    command = [kubectl, "--kubeconfig", str(up), "--as=guest", "label", cluster]
+    for label, code in (("team=blue", 0), ("cluster.open-cluster-management.io/clusterset=prod", 1)):
+        said = subprocess.run([*command, label], capture_output=True, text=True, timeout=60, check=False)
+        assert said.returncode == code, said.stderr
+    assert "user guest may not put a cluster into the cluster set prod" in said.stderr
+
+
 @pytest.mark.parametrize("example", ROLLOUTS)
 def test_an_example_is_applied_and_reaches_every_cluster(
     example: str, kube: Callable[..., str], rollout: Callable[..., Result]
