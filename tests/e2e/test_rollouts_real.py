@@ -214,6 +214,11 @@ def test_objects_carry_what_upstream_knows_them_by(fleet: Fleet) -> None:
         assert live["metadata"]["ownerReferences"] == [{**owner, "uid": record["metadata"]["uid"]}]
 
 
+def test_a_hub_that_was_set_up_as_the_guide_says_lacks_nothing(fleet: Fleet) -> None:
+    found = fleet.echelon("doctor")
+    assert found.code == 0, found.text
+
+
 def test_an_agent_has_no_business_in_the_namespace_of_another_cluster(fleet: Fleet) -> None:
     west = fleet.identity("west")
     assert fleet.ask("get", "manifestworks", "-n", "west", kubeconfig=west).code == 0
