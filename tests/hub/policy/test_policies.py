@@ -350,3 +350,18 @@ def test_a_question_that_is_asked_halfway_has_no_answer() -> None:
         assert "resulted in error" in await refused(client, CONFIG_MAP, config_map("a", "small"))
 
     run(scenario)
+
+
+@pytest.mark.parametrize(("failure_policy", "passes"), [("Fail", False), ("Ignore", True)])
+def test_a_stored_policy_that_cannot_be_used_any_more_denies_unless_failures_are_ignored(
+    *, failure_policy: str, passes: bool
+) -> None:
+    async def scenario(cluster: LogicalCluster, client: InProcessClient) -> None:
+        await install(client, policy("old", failurePolicy=failure_policy))
+        stored = policy("old", failurePolicy=failure_policy, validations=[{"expression": "lost(object)"}])
+        cluster.policies.changed(VALIDATING_ADMISSION_POLICY.resource, "old", stored)  # by a version that could do more
+        said = await refused(client, CONFIG_MAP, config_map("a", "small"))
+        words = "ValidatingAdmissionPolicy 'old' denied request: failed to configure policy: spec.validations[0]"
+        assert said == "" if passes else words in said
+
+    run(scenario)
