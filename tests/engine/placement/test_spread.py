@@ -1,10 +1,17 @@
+import sys
 from collections import Counter
+from types import FrameType
 from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from echelon.api.scheduling import SpreadConstraint
+from echelon.engine.placement import spread
 from echelon.engine.placement.schedule import Schedule
+from tests.engine.placement import spread_reference
 from tests.engine.placement.building import addon, builtin, cluster, exactly, fleet_of, placement, scheduled, score
 
 
@@ -119,3 +126,71 @@ def test_no_choice_breaks_a_hard_constraint_and_none_that_fits_is_missing(
     if limit is None or len(result.selected) < limit:
         left = [name for name in result.scores if name not in result.selected]
         assert all(chosen[name[0]] + 1 - least > skew for name in left)
+
+
+WHERE = st.fixed_dictionaries({}, optional={key: st.sampled_from("abc") for key in ("region", "zone", "rack")})
+CONSTRAINTS = st.lists(
+    st.builds(
+        SpreadConstraint,
+        topology_key=st.sampled_from(["region", "zone", "rack"]),
+        topology_key_type=st.just("Label"),
+        max_skew=st.integers(1, 3),
+        when_unsatisfiable=st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(
+    CONSTRAINTS,
+    st.lists(st.tuples(WHERE, st.sampled_from([-100, 0, 0, 7, 50, 100, 400])), max_size=40),
+    st.integers(0, 45),
+    st.integers(-10, 10),
+)
+def test_choosing_step_by_step_is_the_same_as_scoring_every_place_anew(
+    constraints: list[SpreadConstraint], drawn: list[tuple[dict[str, str], int]], limit: int, weight: int
+) -> None:
+    fleet = fleet_of(*(cluster(f"c{index:02d}", where) for index, (where, _) in enumerate(drawn)))
+    candidates = {each.id: each for each in fleet}
+    totals = {index: total for index, (_, total) in enumerate(drawn)}
+    expected = spread_reference.spread(constraints, candidates, totals, limit=limit, weight=weight)
+    found = spread.spread(constraints, candidates, totals, limit=limit, weight=weight)
+    assert found == expected
+    assert list(found.scores) == list(found.chosen)
+
+
+def work(size: int, weight: int, *levels: int) -> int:
+    """Count the lines that are run to choose from so many clusters, which are in places of these numbers per level."""
+    keys = [f"level{depth}" for depth in range(len(levels))]
+    constraints = [
+        msgspec.convert(over(key, maxSkew=3, whenUnsatisfiable="ScheduleAnyway"), SpreadConstraint) for key in keys
+    ]
+    candidates = {}
+    for index in range(size):
+        rest, labels = index, {}
+        for key, places in zip(keys, levels, strict=True):
+            rest, labels[key] = rest // places, str(rest % places)
+        candidates[index] = next(iter(fleet_of(cluster(f"c{index:06d}", labels))))
+    totals = {index: index * 7919 % 401 - 200 for index in range(size)}
+    lines = 0
+
+    def count(_: FrameType, event: str, __: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        spread.spread(constraints, candidates, totals, limit=size, weight=weight)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize("weight", [0, 1, 10])
+def test_twice_the_clusters_in_twice_the_places_are_about_twice_the_work(weight: int) -> None:
+    assert work(400, weight, 80) < 2.5 * work(200, weight, 40)
+    assert work(400, weight, 4, 20) < 2.5 * work(200, weight, 4, 10)
+    assert work(400, weight, 2, 40) < 2.5 * work(200, weight, 2, 20)
