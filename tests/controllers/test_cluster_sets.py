@@ -93,3 +93,49 @@ def test_a_binding_says_whether_its_set_exists() -> None:
         assert (await said(hub, MANAGED_CLUSTER_SET_BINDING, "x", NS))[:2] == ("False", "ClusterSetNotFound")
 
     told(story)
+
+
+def test_an_accepted_cluster_without_a_set_joins_the_default_set() -> None:
+    async def story(hub: Hub) -> None:
+        accepted, waiting = {"hubAcceptsClient": True}, {"hubAcceptsClient": False}
+        await hub.create(MANAGED_CLUSTER, "early", spec=accepted)
+        await hub.create(MANAGED_CLUSTER, "empty", spec=accepted, labels={SET_LABEL: "", "mine": "stays"})
+        await hub.create(MANAGED_CLUSTER, "elsewhere", spec=accepted, labels={SET_LABEL: "x"})
+        await hub.create(MANAGED_CLUSTER, "waiting", spec=waiting)
+        hub.start("cluster-sets")
+        await hub.settle()
+        await hub.create(MANAGED_CLUSTER, "late", spec=accepted)
+        await hub.settle()
+        labels = {each.metadata.name: each.metadata.labels for each in (await hub.client.list(MANAGED_CLUSTER)).items}
+        assert labels == {
+            "early": {SET_LABEL: "default"},
+            "empty": {SET_LABEL: "default", "mine": "stays"},
+            "elsewhere": {SET_LABEL: "x"},
+            "waiting": {},
+            "late": {SET_LABEL: "default"},
+        }
+        assert (await said(hub, MANAGED_CLUSTER_SET, "default"))[2] == "3 ManagedClusters selected"
+        await hub.patch(MANAGED_CLUSTER, "waiting", {"spec": accepted})
+        await hub.patch(MANAGED_CLUSTER, "late", {"metadata": {"labels": {SET_LABEL: None}}})
+        await hub.settle()
+        for name in ("waiting", "late"):
+            found = await hub.client.get(MANAGED_CLUSTER, name)
+            assert found.metadata.labels == {SET_LABEL: "default"}
+
+    told(story)
+
+
+def test_no_cluster_joins_a_default_set_that_is_going() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start("cluster-sets")
+        await hub.settle()
+        await hub.patch(MANAGED_CLUSTER_SET, "default", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await hub.delete(MANAGED_CLUSTER_SET, "default")
+        await hub.create(MANAGED_CLUSTER, "c", spec={"hubAcceptsClient": True})
+        await hub.settle()
+        assert (await hub.client.get(MANAGED_CLUSTER, "c")).metadata.labels == {}
+        await hub.patch(MANAGED_CLUSTER_SET, "default", {"metadata": {"finalizers": None}})
+        await hub.settle()
+        assert (await hub.client.get(MANAGED_CLUSTER, "c")).metadata.labels == {SET_LABEL: "default"}
+
+    told(story)

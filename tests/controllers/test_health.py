@@ -104,6 +104,37 @@ def test_taints_follow_the_available_condition_and_leave_others_alone() -> None:
     told(story)
 
 
+async def times(hub: Hub, name: str = "c") -> dict[str, str | None]:
+    cluster: ManagedCluster = await hub.client.get(MANAGED_CLUSTER, name)
+    return {taint.key: taint.time_added for taint in cluster.spec.taints}
+
+
+def test_a_taint_without_a_time_is_stamped_and_one_with_a_time_is_left_alone() -> None:
+    async def story(hub: Hub) -> None:
+        await joined(hub)
+        hub.start("cluster-health")
+        await hub.settle()
+        old, before = "2020-01-01T00:00:00Z", now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        taints = [{"key": "new", "effect": "NoSelect"}, {"key": "old", "effect": "NoSelect", "timeAdded": old}]
+        await hub.patch(MANAGED_CLUSTER, "c", {"spec": {"taints": taints}})
+        await hub.settle()
+        assert await times(hub) == {"new": before, "old": old}
+        # Whoever applies the same file again takes the time away, and adds no taint.
+        taints = [{"key": "new", "effect": "NoSelect"}, {"key": "old", "effect": "NoSelect"}]
+        await hub.patch(MANAGED_CLUSTER, "c", {"spec": {"taints": taints}})
+        await hub.settle()
+        assert await times(hub) == {"new": before, "old": old}
+        taints = [{"key": "new", "effect": "NoSelect", "value": "another"}]
+        await hub.patch(MANAGED_CLUSTER, "c", {"spec": {"taints": taints}})
+        later = now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await hub.settle()
+        assert before != later
+        assert await times(hub) == {"new": later}
+        await hub.stop()
+
+    told(story)
+
+
 def test_a_cluster_of_which_nothing_is_known_is_unreachable() -> None:
     async def story(hub: Hub) -> None:
         await hub.cluster("c")

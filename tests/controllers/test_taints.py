@@ -75,3 +75,35 @@ def test_tolerations_end_when_their_time_is_over() -> None:
         assert await hub.groups() == [("", 0)]
 
     told(story)
+
+
+def test_a_taint_of_which_nobody_says_when_it_was_added_counts_from_when_it_was_first_seen() -> None:
+    async def story(hub: Hub) -> None:
+        await tainted(hub, [])
+        await hub.place(tolerations=[{"key": "key1", "operator": "Exists", "tolerationSeconds": 30}])
+        await hub.settle()
+        await hub.patch(MANAGED_CLUSTER, "c000", {"spec": {"taints": [{"key": "key1", "effect": "NoSelect"}]}})
+        await hub.settle(20)
+        assert await hub.selected() == ["c000"]
+        await hub.patch(MANAGED_CLUSTER, "c000", {"metadata": {"labels": {"another": "change"}}})
+        await hub.settle(9)
+        assert await hub.selected() == ["c000"]
+        await hub.settle(2)
+        assert await hub.selected() == []
+
+    told(story)
+
+
+def test_after_a_restart_it_counts_from_when_it_was_seen_again() -> None:
+    async def story(hub: Hub) -> None:
+        await tainted(hub, [{"key": "key1", "effect": "NoSelect"}])
+        await hub.place(tolerations=[{"key": "key1", "operator": "Exists", "tolerationSeconds": 30}])
+        await hub.settle(20)
+        await hub.stop()
+        hub.start()
+        await hub.settle(29)
+        assert await hub.selected() == ["c000"]
+        await hub.settle(2)
+        assert await hub.selected() == []
+
+    told(story)

@@ -196,7 +196,7 @@ async def _scheduler(client: Client) -> Scheduler:
     """Return the engine, knowing everything that the hub has."""
     scheduler = Scheduler()
     for cluster in (await client.list(MANAGED_CLUSTER)).items:
-        scheduler.cluster(cluster)
+        scheduler.cluster(cluster, datetime.now(UTC))
     for cluster_set in (await client.list(MANAGED_CLUSTER_SET)).items:
         scheduler.cluster_set(cluster_set)
     for binding in (await client.list(MANAGED_CLUSTER_SET_BINDING)).items:

@@ -1,7 +1,8 @@
 """Cluster sets and their bindings: says which sets are empty, and which bindings lead nowhere.
 
 Two sets exist on every hub, `default` and `global`. They are made if they are missing, and what they select is set
-right if somebody changed it, unless the set says that this is not wanted.
+right if somebody changed it, unless the set says that this is not wanted. An accepted cluster that is in no set joins
+`default`, so that whoever binds it gets every cluster that nobody has put elsewhere.
 """
 
 from datetime import datetime
@@ -23,23 +24,24 @@ from echelon.api.meta import Condition, LabelSelector
 from echelon.controllers.conditions import timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
 from echelon.engine.placement.fleet import FleetIndex
-from echelon.engine.placement.sets import ClusterSets
-from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan
+from echelon.engine.placement.sets import SET_LABEL, ClusterSets
+from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan, Together
 from echelon.kube.cache import Key, key_of
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
 KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING)
 AUTOUPDATE_ANNOTATION = f"{GROUP}/autoupdate"
+DEFAULT = "default"
 EMPTY, BOUND = "ClusterSetEmpty", "Bound"
 
 _GIVEN = {
-    "default": ManagedClusterSelector(),
+    DEFAULT: ManagedClusterSelector(),
     "global": ManagedClusterSelector(selector_type="LabelSelector", label_selector=LabelSelector()),
 }
 # What must be written over any other selector in order to get these.
 _GIVEN_WIRE: dict[str, JSONObject] = {
-    "default": {"selectorType": "ExclusiveClusterSetLabel", "labelSelector": None},
+    DEFAULT: {"selectorType": "ExclusiveClusterSetLabel", "labelSelector": None},
     "global": {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": None, "matchExpressions": None}},
 }
 
@@ -63,7 +65,8 @@ class ClusterSetReconciler:
         change = self._fleet.update(new) if new else self._fleet.remove(delta.object.metadata.name)
         names = (found.metadata.name for found in self._sets.values())
         known = ((name, self._known.get(name)) for name in names)
-        return [Key(name) for name, found in known if found is not None and found.moved(change)]
+        concerned = [Key(name) for name, found in known if found is not None and found.moved(change)]
+        return [*concerned, Key(DEFAULT)] if new and _joins_default(new) else concerned
 
     def set_changed(self, delta: Delta[ManagedClusterSet]) -> None:
         """Follow a set."""
@@ -81,11 +84,20 @@ class ClusterSetReconciler:
         actions: tuple[Action, ...] = ()
         if _is_astray(found):
             actions = (_patch_set(found, {"spec": {"clusterSelector": _GIVEN_WIRE[key.name]}}),)
+        if key.name == DEFAULT and (joining := self._joining()):
+            actions += (Together(joining),)
         said = self._emptiness(found, now)
         conditions = with_condition(found.status.conditions, said) if said else found.status.conditions
         if conditions == found.status.conditions:
             return Plan(actions)
         return Plan(actions, _patch_set(found, {"status": {"conditions": wire(conditions)}}, "status"))
+
+    def _joining(self) -> tuple[Patch, ...]:
+        """Return the writes that let accepted clusters without a set join the default one."""
+        fleet = self._fleet
+        without = fleet.live - fleet.labels.having(SET_LABEL) | fleet.live & fleet.labels.equal(SET_LABEL, "")
+        found = (cluster.source for cluster in map(fleet.get, without) if cluster is not None)
+        return tuple(_join(cluster) for cluster in found if _joins_default(cluster))
 
     def _emptiness(self, found: ManagedClusterSet, now: datetime) -> Condition | None:
         """Say whether a set has members; of one that nobody understands nothing can be said."""
@@ -164,6 +176,18 @@ def _is_astray(found: ManagedClusterSet) -> bool:
         return False
     has = found.spec.cluster_selector
     return has.selector_type != wanted.selector_type or has.label_selector != wanted.label_selector
+
+
+def _joins_default(cluster: ManagedCluster) -> bool:
+    """Whether a cluster was let in and is in no set."""
+    meta = cluster.metadata
+    return cluster.spec.hub_accepts_client and not meta.deletion_timestamp and not meta.labels.get(SET_LABEL)
+
+
+def _join(cluster: ManagedCluster) -> Patch:
+    meta = cluster.metadata
+    body: JSONObject = {"metadata": {"labels": {SET_LABEL: DEFAULT}}}
+    return Patch(MANAGED_CLUSTER, meta.name, body, uid=meta.uid, resource_version=meta.resource_version)
 
 
 def _new_set(name: str) -> Create:

@@ -11,6 +11,7 @@ time to find it, too.
 """
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
+from echelon.engine.placement.taint_times import with_times
 from echelon.engine.plan import NOTHING, Action, Patch, Plan
 from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
@@ -44,6 +46,7 @@ class HealthReconciler:
         self._clusters = clusters
         self._leases = leases
         self._heard: dict[str, float] = {}  # when a sign of life of each cluster was seen, on our own clock
+        self._taints: dict[str, tuple[Taint, ...]] = {}  # with the times that they had last
 
     def lease_changed(self, delta: Delta[Lease]) -> None:
         """Hear that an agent is alive. What the lease says does not matter, as long as it says something new."""
@@ -55,7 +58,10 @@ class HealthReconciler:
         name = delta.object.metadata.name
         if delta.new is None:
             self._heard.pop(name, None)
-        elif delta.old is not None and _available(delta.new) == "True" != _available(delta.old):
+            self._taints.pop(name, None)
+            return
+        self._taints[name] = with_times(delta.new.spec.taints, self._taints.get(name, ()), None)
+        if delta.old is not None and _available(delta.new) == "True" != _available(delta.old):
             self._heard[name] = asyncio.get_running_loop().time()
 
     def plan(self, key: Key, now: datetime) -> Plan:
@@ -70,7 +76,7 @@ class HealthReconciler:
         if silent and state != "Unknown":
             actions.append(_silent(cluster, now))
             state = "Unknown"
-        taints = _tainted(cluster.spec.taints, state, now)
+        taints = _tainted(with_times(cluster.spec.taints, self._taints.get(key.name, ()), now), state, now)
         if taints != cluster.spec.taints:
             actions.append(_patch(cluster, {"spec": {"taints": [_taint(each) for each in taints]}}))
         again = None if left is None or silent else timedelta(seconds=left)
@@ -128,7 +134,7 @@ def _silent(cluster: ManagedCluster, now: datetime) -> Patch:
     return _patch(cluster, {"status": {"conditions": conditions}}, subresource="status")
 
 
-def _tainted(before: list[Taint], available: str, now: datetime) -> list[Taint]:
+def _tainted(before: Iterable[Taint], available: str, now: datetime) -> list[Taint]:
     """Return taints with the one that stands for the state, and without the one that doesn't."""
     wanted = {"True": None, "False": UNAVAILABLE}.get(available, UNREACHABLE)
     others = (UNREACHABLE, UNAVAILABLE)

@@ -23,6 +23,7 @@ from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMe
 from echelon.controllers.publication import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
 from echelon.engine.placement.balance import Key as EngineKey
 from echelon.kube.cache import Key, key_of
+from echelon.kube.clock import Clock
 from echelon.kube.controller import ROUTINE, Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -66,7 +67,7 @@ def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: 
     )
     placements.on_change(reconciler.placement_changed)
     decisions.on_change(reconciler.decision_changed)
-    _Feed(reconciler, controller).follow(ground)
+    _Feed(reconciler, controller, ground.clock).follow(ground)
     return controller
 
 
@@ -86,7 +87,8 @@ def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
 class _Feed:
     """Takes changes to the engine, and the placements that they concern to the queue."""
 
-    def __init__(self, reconciler: PlacementReconciler, controller: Controller) -> None:
+    def __init__(self, reconciler: PlacementReconciler, controller: Controller, clock: Clock) -> None:
+        self._clock = clock
         self._reconciler = reconciler
         self._scheduler = reconciler.scheduler
         self._controller = controller
@@ -120,9 +122,9 @@ class _Feed:
         self._add(key for obj in (delta.old, delta.new) if obj is not None for key in _placements_of(obj))
 
     def _cluster(self, delta: Delta[ManagedCluster]) -> None:
-        new = delta.new
-        scheduler = self._scheduler
-        self._concern(scheduler.cluster(new) if new else scheduler.cluster_gone(delta.object.metadata.name))
+        new, scheduler = delta.new, self._scheduler
+        gone = delta.object.metadata.name
+        self._concern(scheduler.cluster(new, self._clock.now()) if new else scheduler.cluster_gone(gone))
 
     def _cluster_set(self, delta: Delta[ManagedClusterSet]) -> None:
         new, scheduler = delta.new, self._scheduler

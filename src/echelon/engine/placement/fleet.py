@@ -9,6 +9,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from pyroaring import BitMap
 from echelon.api.base import IntOrString
 from echelon.api.cluster import ManagedCluster, Taint
 from echelon.engine.placement.quantity import QuantityError, parse_quantity
+from echelon.engine.placement.taint_times import with_times
 
 RESOURCES = ("cpu", "memory")
 
@@ -174,8 +176,8 @@ class FleetIndex:
         """Return the clusters that have a taint of this effect; not to be modified."""
         return self._effects.get(effect) or BitMap()
 
-    def update(self, source: ManagedCluster) -> ClusterChange:
-        """Take a cluster as it is now; say what is different."""
+    def update(self, source: ManagedCluster, seen: datetime | None = None) -> ClusterChange:
+        """Take a cluster as it is now; say what is different. Taints without a time have one since they were seen."""
         name = source.metadata.name
         before = self.find(name)
         if before is None:
@@ -183,7 +185,7 @@ class FleetIndex:
             insort(self._ordered, name)
         else:
             number = before.id
-        after = self._clusters[number] = _as_seen(number, source)
+        after = self._clusters[number] = _as_seen(number, source, before, seen)
         return self._index(number, before, after)
 
     def remove(self, name: str) -> ClusterChange:
@@ -237,13 +239,13 @@ class FleetIndex:
         )
 
 
-def _as_seen(number: int, source: ManagedCluster) -> Cluster:
+def _as_seen(number: int, source: ManagedCluster, before: Cluster | None, seen: datetime | None) -> Cluster:
     return Cluster(
         id=number,
         name=source.metadata.name,
         labels=source.metadata.labels,
         claims={claim.name: claim.value for claim in source.status.cluster_claims},
-        taints=tuple(source.spec.taints),
+        taints=with_times(source.spec.taints, before.taints if before else (), seen),
         allocatable=_known(source.status.allocatable, source.status.capacity),
         deleting=bool(source.metadata.deletion_timestamp),
         source=source,

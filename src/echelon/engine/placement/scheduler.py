@@ -29,9 +29,9 @@ class Scheduler:
         self._interests = InterestIndex()
         self._standings: dict[str, dict[str, Standing]] = {}  # by namespace and name
 
-    def cluster(self, source: ManagedCluster) -> set[Key]:
-        """Take a cluster as it is now."""
-        return self._follow(self.fleet.update(source))
+    def cluster(self, source: ManagedCluster, seen: datetime | None = None) -> set[Key]:
+        """Take a cluster as it is now, and was seen at a time from which taints count that have none."""
+        return self._follow(self.fleet.update(source, seen))
 
     def cluster_gone(self, name: str) -> set[Key]:
         """Forget a cluster."""
