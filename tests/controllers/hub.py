@@ -23,6 +23,7 @@ from echelon.api.events import EVENT
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.controllers.running import Controllers
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
@@ -92,11 +93,19 @@ class Hub:
     commits: list[str] = field(default_factory=list)
     controllers: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def start(self, *names: str) -> asyncio.Task[None]:
+    def start(self, *names: str, settings: ControllerSettings = DEFAULTS) -> asyncio.Task[None]:
         self.metrics = Metrics()
         wanted = names or ("placement",)
         chance = Random(len(self.controllers))  # noqa: S311 - repeatable on purpose
-        made = Controllers(self.client, self.clock, wanted, random=chance, metrics=self.metrics, instance="test")
+        made = Controllers(
+            self.client,
+            self.clock,
+            wanted,
+            random=chance,
+            metrics=self.metrics,
+            instance="test",
+            settings=settings,
+        )
         self.controllers.append(asyncio.create_task(made.run()))
         return self.controllers[-1]
 

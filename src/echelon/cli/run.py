@@ -17,6 +17,7 @@ from echelon.cli.connection import Connection, connected
 from echelon.cli.process import parse_listen, stop_on_signals
 from echelon.cli.process import run as run_main
 from echelon.controllers.running import MULTICLUSTER, NAMES, Controllers, Lease, MissingKinds, UnknownController, freeze
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.kube.clock import SystemClock
 from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
 from echelon.kube.metrics import Metrics
@@ -28,6 +29,7 @@ class _Settings:
     names: tuple[str, ...]
     lease: Lease | None
     metrics_listen: tuple[str, int] | None
+    controllers: ControllerSettings
 
 
 @click.command()
@@ -47,6 +49,13 @@ class _Settings:
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="Work only with the lease.")
 @click.option("--namespace", default="", help="Namespace of the lease; that of the context if not given.")
 @click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
+@click.option(
+    "--silent-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=DEFAULTS.silent_share,
+    show_default=True,
+    help="No cluster is tainted unreachable while more than this share of them is silent; 1: regardless of the others.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say more.")
 def run(
     *,
@@ -56,6 +65,7 @@ def run(
     leader_elect: bool,
     namespace: str,
     metrics_listen: str | None,
+    silent_share: float,
     verbose: bool,
 ) -> None:
     """Run controllers in the foreground, until SIGTERM or Ctrl-C.
@@ -70,7 +80,7 @@ def run(
     listen = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     lease = Lease(namespace or connection.load().namespace) if leader_elect else None
     try:
-        run_main(_serve(_Settings(connection, names, lease, listen)))
+        run_main(_serve(_Settings(connection, names, lease, listen, ControllerSettings(silent_share=silent_share))))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:
@@ -83,7 +93,15 @@ async def _serve(settings: _Settings) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(settings.connection.open())
         chance = Random()  # noqa: S311 - jitter is no secret
-        made = Controllers(client, SystemClock(), settings.names, random=chance, metrics=metrics, instance=instance)
+        made = Controllers(
+            client,
+            SystemClock(),
+            settings.names,
+            random=chance,
+            metrics=metrics,
+            instance=instance,
+            settings=settings.controllers,
+        )
         await made.check()
         if settings.metrics_listen is not None:
             runner = await _show_metrics(metrics.registry, *settings.metrics_listen)

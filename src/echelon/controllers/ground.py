@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from echelon.api.kinds import Kind
 from echelon.controllers.announcing import Announcer
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.kube.act import Recorder, Written
 from echelon.kube.cache import Indexer, Key
 from echelon.kube.client import Client
@@ -32,6 +33,7 @@ class Ground:
     random: Random
     metrics: Metrics
     instance: str  # of this process, in the events that it writes
+    settings: ControllerSettings = DEFAULTS
     announcers: list[Announcer] = field(default_factory=list)
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
     _indexed: dict[tuple[str, str], Mapping[str, Indexer[Any]]] = field(default_factory=dict)

@@ -1,110 +1,155 @@
 """Cluster health: notices that a cluster's agent has fallen silent, and keeps placements away from such clusters.
 
-An agent renews a lease in its cluster's namespace. What the lease says about the time is the time of another machine,
-whose clock may be wrong by hours; so only the fact that the lease *changed* counts, and the time at which it was seen
-to change is taken from our own clock, one that nobody sets back. The price is that after a restart of the controller
-every cluster gets the full grace once more. Nothing is polled: each cluster is looked at when its grace would end.
+Nothing is polled: each cluster is looked at when its grace would end. After a restart of the controller every cluster
+gets the full grace once more, because nothing that is known about the time is our own.
 
-Who is deaf hears no agent, and would take the whole fleet for lost. So while nothing comes from the hub, no bookmark
-either, nobody is judged; and when it has come back, every cluster gets the full grace once more, for agents need some
-time to find it, too.
+While most of the fleet is silent, the hub or its network is the likelier cause, and nobody is tainted unreachable: the
+clusters that are silent are Unknown, and the set of all clusters says why. When that is over, all get their full grace
+once more. A cluster of which nothing was ever heard is kept away from nevertheless; no placement has it.
 """
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster, Taint
-from echelon.api.coordination import LEASE, Lease
+from echelon.api.cluster import (
+    GROUP,
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    ManagedCluster,
+    ManagedClusterSet,
+    Taint,
+)
+from echelon.api.coordination import LEASE
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
+from echelon.controllers.contacts import LOOK_SECONDS, Contacts
 from echelon.controllers.ground import Ground
+from echelon.engine.cluster_health import Silence, Verdict, judged
 from echelon.engine.placement.taint_times import with_times
-from echelon.engine.plan import NOTHING, Action, Patch, Plan
+from echelon.engine.plan import NOTHING, Action, Emit, Patch, Plan, Reference
 from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
-from echelon.kube.informer import DEAF_SECONDS, Delta, Informer
+from echelon.kube.informer import Delta, Informer
 
-KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER,)
+KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANAGED_CLUSTER_SET)
 LEASE_NAME = "managed-cluster-lease"
 AVAILABLE = "ManagedClusterConditionAvailable"
 UNREACHABLE, UNAVAILABLE = f"{GROUP}/unreachable", f"{GROUP}/unavailable"
 WORKERS = 4
 
-_MISSED_RENEWALS = 5
-_DEFAULT_LEASE_SECONDS = 60
+FLEET = Key("")  # no cluster has this name: the plan of what is said about all of them
+FLEET_SET = "global"  # whose condition and events tell about the fleet
+HEARD = "MostClustersHeard"
+
+_STOPPED = "ManagedClusterLeaseUpdateStopped"
+_GIVEN_UP = "Registration agent stopped updating its lease."
+_HELD = f"{_GIVEN_UP} There is no taint: most of the fleet is silent, so the hub or its network is the likelier cause."
 _EARLY_SECONDS = 0.001  # by which a timer may ring before its time
+_LOOK_SECONDS = 60.0  # after which the fleet is looked at although nobody is missing
+_HELD_LOOK_SECONDS = 5.0  # the same while taints are held
 
 
 class HealthReconciler:
-    """Plans the Available condition and the health taints of clusters."""
+    """Plans the Available condition and the health taints of clusters, and what is said about the fleet."""
 
-    def __init__(self, clusters: Informer[ManagedCluster], leases: Informer[Lease]) -> None:
+    def __init__(
+        self, clusters: Informer[ManagedCluster], sets: Informer[ManagedClusterSet], contacts: Contacts
+    ) -> None:
         self._clusters = clusters
-        self._leases = leases
-        self._heard: dict[str, float] = {}  # when a sign of life of each cluster was seen, on our own clock
+        self._sets = sets
+        self._contacts = contacts
         self._taints: dict[str, tuple[Taint, ...]] = {}  # with the times that they had last
 
-    def lease_changed(self, delta: Delta[Lease]) -> None:
-        """Hear that an agent is alive. What the lease says does not matter, as long as it says something new."""
-        if delta.new is not None and (delta.old is None or delta.old.spec != delta.new.spec):
-            self._heard[delta.new.metadata.namespace] = asyncio.get_running_loop().time()
-
     def cluster_changed(self, delta: Delta[ManagedCluster]) -> None:
-        """Forget a cluster that is gone. One that was said to be available again is alive, whatever its lease shows."""
-        name = delta.object.metadata.name
-        if delta.new is None:
-            self._heard.pop(name, None)
+        """Follow a cluster."""
+        name, old, new = delta.object.metadata.name, delta.old, delta.new
+        back = old is not None and new is not None and _available(new) == "True" != _available(old)
+        self._contacts.cluster_changed(delta, recovered=back)
+        if new is None:
             self._taints.pop(name, None)
-            return
-        self._taints[name] = with_times(delta.new.spec.taints, self._taints.get(name, ()), None)
-        if delta.old is not None and _available(delta.new) == "True" != _available(delta.old):
-            self._heard[name] = asyncio.get_running_loop().time()
+        else:
+            self._taints[name] = with_times(new.spec.taints, self._taints.get(name, ()), None)
 
     def plan(self, key: Key, now: datetime) -> Plan:
-        """Plan one cluster."""
+        """Plan one cluster, or what is said about the fleet."""
+        if key == FLEET:
+            return self._plan_fleet(now)
         cluster = self._clusters.get(key.name)
         if cluster is None or cluster.metadata.deletion_timestamp:
             return NOTHING
-        left = self._grace_left(cluster)
-        state = _available(cluster)
+        said, left, most = find(cluster.status.conditions, AVAILABLE), self._contacts.grace_left(cluster), False
+        if _is_over(left) or (said is not None and said.status == "Unknown"):
+            most = self._contacts.look().most
+            left = self._contacts.grace_left(cluster)  # which began anew if most have been heard again
+        taints = with_times(cluster.spec.taints, self._taints.get(key.name, ()), now)
+        verdict = judged(
+            said.status if said is not None else "",
+            lease_stopped=left is not None and said is not None and (said.status, said.reason) == ("Unknown", _STOPPED),
+            over=_is_over(left),
+            unreachable=any(_is(taint, UNREACHABLE) for taint in taints),
+            most=most,
+        )
         actions: list[Action] = []
-        silent = left is not None and left < _EARLY_SECONDS
-        if silent and state != "Unknown":
-            actions.append(_silent(cluster, now))
-            state = "Unknown"
-        taints = _tainted(with_times(cluster.spec.taints, self._taints.get(key.name, ()), now), state, now)
-        if taints != cluster.spec.taints:
-            actions.append(_patch(cluster, {"spec": {"taints": [_taint(each) for each in taints]}}))
-        again = None if left is None or silent else timedelta(seconds=left)
+        if (text := _to_say(said, verdict, most=most)) is not None:
+            actions.append(_say(cluster, text, now))
+        wanted = list(taints) if verdict.held else _tainted(taints, verdict.available, now)
+        if wanted != cluster.spec.taints:
+            actions.append(_patch(cluster, {"spec": {"taints": [_taint(each) for each in wanted]}}))
+        if verdict.held and most:  # at the earliest when most are heard from now on
+            left = self._contacts.grace(cluster)
+        again = None if left is None or _is_over(left) else timedelta(seconds=left)
         return Plan(tuple(actions), look_again_after=again)
 
-    def _grace_left(self, cluster: ManagedCluster) -> float | None:
-        """Return for how many seconds a cluster may still be silent; nothing if it has not been let in."""
-        if not cluster.spec.hub_accepts_client:
-            return None
-        now = asyncio.get_running_loop().time()
-        heard = max(self._heard.setdefault(cluster.metadata.name, now), self._leases.listening_since)
-        every = cluster.spec.lease_duration_seconds
-        left = heard + _MISSED_RENEWALS * (every if every > 0 else _DEFAULT_LEASE_SECONDS) - now
-        return max(left, DEAF_SECONDS) if self._leases.deaf else left
+    def _plan_fleet(self, now: datetime) -> Plan:
+        """Plan what the set of all clusters says about the silence of most of them: nothing, if that never was."""
+        silence = self._contacts.look()
+        soon = _HELD_LOOK_SECONDS if silence.most else min(self._contacts.begins_in, _LOOK_SECONDS)
+        look_again = timedelta(seconds=max(soon, LOOK_SECONDS))
+        found = self._sets.get(FLEET_SET)
+        if found is None or found.metadata.deletion_timestamp:
+            return Plan(look_again_after=look_again)
+        known = find(found.status.conditions, HEARD)
+        status = "False" if silence.most else "True"
+        if (known is None and not silence.most) or (known is not None and known.status == status):
+            return Plan(look_again_after=look_again)
+        meta = found.metadata
+        said = _about_fleet(silence, meta.generation, now)
+        body: JSONObject = {"status": {"conditions": wire(with_condition(found.status.conditions, said))}}
+        patch = Patch(
+            MANAGED_CLUSTER_SET,
+            meta.name,
+            body,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            subresource="status",
+        )
+        regarding = Reference(MANAGED_CLUSTER_SET, meta.name, uid=meta.uid)
+        kind, action = ("Warning", "HoldTaints") if silence.most else ("Normal", "JudgeClusters")
+        return Plan((patch, Emit(regarding, said.reason, action, said.message, kind)), look_again_after=look_again)
 
 
 def cluster_health_controller(ground: Ground) -> Controller:
     """Return a controller of the health of clusters."""
-    clusters = ground.informer(MANAGED_CLUSTER)
+    clusters, sets = ground.informer(MANAGED_CLUSTER), ground.informer(MANAGED_CLUSTER_SET)
     leases = ground.informer(LEASE, fields=f"metadata.name={LEASE_NAME}")
-    reconciler = HealthReconciler(clusters, leases)
+    contacts = Contacts(clusters, leases, ground.clock, ground.metrics, ground.settings.silent_share)
+    reconciler = HealthReconciler(clusters, sets, contacts)
     controller = ground.controller("cluster-health", reconciler, workers=WORKERS)
     clusters.on_change(reconciler.cluster_changed)
-    leases.on_change(reconciler.lease_changed)
+    leases.on_change(contacts.lease_changed)
     controller.watch(clusters, when=_matters)
+    controller.watch(sets, keys=lambda _: ())
     # A renewal is no reason to plan: there are hundreds a second, and the plan comes when the grace would have ended.
     controller.watch(leases, keys=lambda _: ())
+    controller.queue.add(FLEET)
     return controller
+
+
+def _is_over(left: float | None) -> bool:
+    return left is not None and left < _EARLY_SECONDS
 
 
 def _available(cluster: ManagedCluster) -> str:
@@ -121,17 +166,48 @@ def _matters(delta: Delta[ManagedCluster]) -> bool:
     return old.spec != new.spec or old.status.conditions != new.status.conditions
 
 
-def _silent(cluster: ManagedCluster, now: datetime) -> Patch:
+def _to_say(said: Condition | None, verdict: Verdict, *, most: bool) -> str | None:
+    """Return what the Available condition of a silent cluster has to say; nothing if that has been said."""
+    if verdict.available != "Unknown":
+        return None
+    text = _HELD if verdict.held and most else _GIVEN_UP
+    if said is None or said.status != "Unknown":
+        return text
+    if said.reason != _STOPPED or said.message == text or (verdict.held and not most):
+        return None  # others said it, or it has been said, or nobody has been given up yet
+    return text
+
+
+def _say(cluster: ManagedCluster, text: str, now: datetime) -> Patch:
     said = Condition(
         type=AVAILABLE,
         status="Unknown",
         observed_generation=cluster.metadata.generation,
         last_transition_time=timestamp(now),
-        reason="ManagedClusterLeaseUpdateStopped",
-        message="Registration agent stopped updating its lease.",
+        reason=_STOPPED,
+        message=text,
     )
     conditions = wire(with_condition(cluster.status.conditions, said))
     return _patch(cluster, {"status": {"conditions": conditions}}, subresource="status")
+
+
+def _about_fleet(silence: Silence, generation: int, now: datetime) -> Condition:
+    """Say whether most of the fleet is silent."""
+    counted = f"{silence.silent} of the {silence.heard} clusters that were heard in the last day"
+    text = f"{counted} have missed two renewals of their lease; all clusters have their full grace again."
+    if silence.most:
+        text = (
+            f"{counted} have missed two renewals of their lease. The hub or its network is the likelier cause: "
+            "no cluster is tainted unreachable until fewer are silent."
+        )
+    return Condition(
+        type=HEARD,
+        status="False" if silence.most else "True",
+        observed_generation=generation,
+        last_transition_time=timestamp(now),
+        reason="FleetSilent" if silence.most else "FleetHeard",
+        message=text,
+    )
 
 
 def _tainted(before: Iterable[Taint], available: str, now: datetime) -> list[Taint]:

@@ -26,6 +26,7 @@ from echelon.controllers import (
 )
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement_metrics import PlacementMetrics
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.kube.client import Client, Reader
 from echelon.kube.clock import Clock, SystemClock
 from echelon.kube.controller import Controller
@@ -129,6 +130,7 @@ class Controllers:
         random: Random,
         metrics: Metrics,
         instance: str,
+        settings: ControllerSettings = DEFAULTS,
     ) -> None:
         self._names = tuple(dict.fromkeys(names))
         self._kinds = _kinds_of(self._names)
@@ -138,6 +140,7 @@ class Controllers:
         self._metrics = metrics
         self._placement_metrics = PlacementMetrics(metrics.registry)
         self._instance = instance
+        self._settings = settings
         self._working: list[Controller] = []
 
     @property
@@ -161,7 +164,7 @@ class Controllers:
         await election.run(lambda: self._work(ready))
 
     async def _work(self, ready: Callable[[], None] | None) -> None:
-        ground = Ground(self._client, self._clock, self._random, self._metrics, self._instance)
+        ground = Ground(self._client, self._clock, self._random, self._metrics, self._instance, self._settings)
         controllers = [_CONTROLLERS[name].build(ground, self._placement_metrics) for name in self._names]
         self._working = controllers
         async with asyncio.TaskGroup() as group:

@@ -89,6 +89,7 @@ class Metrics:
         self.registry = registry if registry is not None else CollectorRegistry()
         self._queues = _Queues()
         self.registry.register(self._queues)
+        self._gauges: dict[str, Gauge] = {}
         self.reconciles = self._counter("echelon_reconciles", "Reconciles by their end.", ["controller", "result"])
         self.writes = self._counter("echelon_writes", "Writes by verb, resource and status.", ["verb", "kind", "code"])
         self.guard_waits = self._counter(
@@ -113,6 +114,12 @@ class Metrics:
     def show_queue(self, name: str, stats: QueueStats) -> None:
         """Show what a work queue counts; a later one takes the place of an earlier one of the same name."""
         self._queues.stats[name] = stats
+
+    def gauge(self, name: str, what: str) -> Gauge:
+        """Return a gauge of a controller's own; whoever is built anew with each election gets the one that there is."""
+        if name not in self._gauges:
+            self._gauges[name] = Gauge(name, what, registry=self.registry)
+        return self._gauges[name]
 
     def _counter(self, name: str, what: str, labels: list[str]) -> Counter:
         return Counter(name, what, labels, registry=self.registry)
