@@ -6,7 +6,7 @@ decoded, no JSON is made or read between a controller and the store.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.subresources import write_scale
 from echelon.hub.schema import causes
-from echelon.hub.storage.store import Entry, WatchClosed
+from echelon.hub.storage.store import Change, Entry, WatchClosed
 from echelon.hub.strategic import strategic_merge
 from echelon.hub.web import discovery, version
 from echelon.kube import errors
@@ -38,6 +38,7 @@ from echelon.kube.client import (
     Patch,
     WriteOptions,
 )
+from echelon.kube.misfits import Misfit, misfit
 
 T = TypeVar("T")
 
@@ -75,8 +76,8 @@ class InProcessClient:
         query = reading.Query(namespace, labels, fields, limit, continue_, resource_version, resource_version_match)
         reading.check_query(query, watching=False)
         found = await reading.list_(self._cluster, resource, query)
-        items = [_typed(kind, resource, entry) for entry in found.entries]
-        return Page(items, str(found.revision), found.continue_, found.remaining or 0)
+        items, unreadable = _all_typed(kind, resource, found.entries)
+        return Page(items, str(found.revision), found.continue_, found.remaining or 0, unreadable)
 
     async def watch(
         self,
@@ -106,7 +107,7 @@ class InProcessClient:
             async for step in reading.watch(self._cluster, resource, query, patience):
                 if not isinstance(step, int):
                     for change in step:
-                        yield Event(change.type, str(change.revision), _typed(kind, resource, change.entry))
+                        yield _event(kind, resource, change)
                 else:
                     if bookmarks or not synced:
                         yield Event(EventType.BOOKMARK, str(step), synced=not synced)
@@ -234,11 +235,38 @@ def _patched(change: Patch, resource: Resource, obj: JSONObject) -> JSONObject:
     return result
 
 
-def _typed(kind: Kind[T], resource: Resource, entry: Entry) -> T:
+def _converted(kind: Kind[T], resource: Resource, entry: Entry) -> T:
     """Return an entry as the caller's type, by the shortest way from the form in which it is held."""
     if resource.from_storage is None:
         return entry.read_as(kind.type)
     return msgspec.convert(resource.outgoing(entry.object), kind.type)
+
+
+def _typed(kind: Kind[T], resource: Resource, entry: Entry) -> T:
+    """Return an entry as the caller's type, or fail as a client over HTTP would."""
+    try:
+        return _converted(kind, resource, entry)
+    except msgspec.ValidationError as error:
+        raise errors.Unreadable(f"{kind.resource}: the answer cannot be read: {error}") from None
+
+
+def _all_typed(kind: Kind[T], resource: Resource, entries: Sequence[Entry]) -> tuple[list[T], list[Misfit]]:
+    """Tell the objects that can be read from those that cannot."""
+    items, unreadable = list[T](), list[Misfit]()
+    for entry in entries:
+        try:
+            items.append(_converted(kind, resource, entry))
+        except msgspec.ValidationError as error:
+            unreadable.append(misfit(kind, entry.object, error))
+    return items, unreadable
+
+
+def _event(kind: Kind[T], resource: Resource, change: Change) -> Event[T]:
+    version = str(change.revision)
+    try:
+        return Event(change.type, version, _converted(kind, resource, change.entry))
+    except msgspec.ValidationError as error:
+        return Event(change.type, version, unreadable=misfit(kind, change.entry.object, error))
 
 
 def _written(kind: Kind[T], resource: Resource, written: writing.Written) -> T:

@@ -5,7 +5,8 @@ whatever the HTTP code says, and a Status only if it is one. What they say is ke
 """
 
 import ssl
-from typing import Any, Generic, TypeVar, get_origin
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, TypeVar, cast, get_origin
 
 import aiohttp
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from echelon.api.kinds import Kind
 from echelon.kube import errors
 from echelon.kube.client import Page
+from echelon.kube.misfits import Misfit, misfit
 from echelon.kube.streaming import decoder
 
 T = TypeVar("T")
@@ -44,13 +46,31 @@ def read_object(kind: Kind[T], body: bytes) -> T:
 
 def read_page(kind: Kind[T], body: bytes) -> Page[T]:
     """Return the page that a body holds."""
-    page: _List[T] = _decoded(kind, _List[kind.type], body)  # type: ignore[name-defined]
-    items = page.items or []
+    unreadable: list[Misfit] = []
+    try:
+        page: _List[T] = decoder(cast("Hashable", _List[kind.type])).decode(body)  # type: ignore[name-defined]
+        items, meta = page.items or [], page.metadata
+    except msgspec.DecodeError:
+        # One of the objects does not fit, or the whole is no list.
+        pieces: _List[msgspec.Raw] = _decoded(kind, _List[msgspec.Raw], body)
+        items, unreadable = _one_by_one(kind, pieces.items or [])
+        meta = pieces.metadata
     if get_origin(kind.type) is dict or kind.type is dict:
         for item in items:
             _name_kind(kind, item)
-    meta = page.metadata
-    return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count or 0)
+    return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count or 0, unreadable)
+
+
+def _one_by_one(kind: Kind[T], pieces: Sequence[msgspec.Raw]) -> tuple[list[T], list[Misfit]]:
+    """Tell the objects that can be read from those that cannot."""
+    decode = decoder(cast("Hashable", kind.type)).decode
+    items, unreadable = list[T](), list[Misfit]()
+    for piece in pieces:
+        try:
+            items.append(decode(piece))
+        except msgspec.ValidationError as error:
+            unreadable.append(misfit(kind, piece, error))
+    return items, unreadable
 
 
 def read_document(path: str, body: bytes) -> dict[str, Any]:

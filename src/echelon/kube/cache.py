@@ -3,12 +3,15 @@
 A cache is asked far more often than it changes, by reconcilers that want the objects of one namespace or one owner out
 of a hundred thousand. So everything that can be asked for is kept ready and changed object by object. Deleted objects
 leave their resource version behind for a while: a late event of them must not bring them back to life, and whoever
-deleted them must be able to learn that the cache knows.
+deleted them must be able to learn that the cache knows. An object that cannot be read keeps its last readable state,
+if it had one, and a note that this is not the newest.
 """
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from echelon.kube.misfits import Misfit
 
 T = TypeVar("T")
 
@@ -68,6 +71,7 @@ class Cache(Generic[T]):
         self._indexers = dict(indexers or {})
         self._indexes: dict[str, dict[Hashable, dict[Key, T]]] = {name: {} for name in self._indexers}
         self._traces: dict[Key, str] = {}  # resource versions of deleted objects, the oldest first
+        self.misfits: dict[Key, Misfit] = {}  # objects whose newest state cannot be read
 
     def __len__(self) -> int:
         return self._count
@@ -84,8 +88,9 @@ class Cache(Generic[T]):
         return [obj for objects in self._objects.values() for obj in objects.values()]
 
     def keys(self) -> Iterator[Key]:
-        """Return where the objects are."""
-        return (Key(name, namespace) for namespace, objects in self._objects.items() for name in objects)
+        """Return where the objects are, also those that could never be read."""
+        yield from (Key(name, namespace) for namespace, objects in self._objects.items() for name in objects)
+        yield from (key for key in self.misfits if self.get(key) is None)
 
     def by_index(self, index: str, value: Hashable) -> list[T]:
         """Return the objects for which an indexer said this value."""
@@ -93,11 +98,19 @@ class Cache(Generic[T]):
 
     def seen(self, key: Key) -> str:
         """Return the newest resource version that is known of an object, gone or not; empty if there is none."""
+        if (misfit := self.misfits.get(key)) is not None:
+            return misfit.metadata.resource_version
         obj = self.get(key)
         return self._traces.get(key, "") if obj is None else identity_of(obj).resource_version
 
+    def mark(self, key: Key, misfit: Misfit) -> None:
+        """Note that the newest state of an object cannot be read."""
+        self.misfits[key] = misfit
+        self._traces.pop(key, None)
+
     def put(self, key: Key, obj: T) -> None:
         """Take an object in."""
+        self.misfits.pop(key, None)
         objects = self._objects.setdefault(key.namespace, {})
         before = objects.get(key.name)
         objects[key.name] = obj
@@ -109,6 +122,7 @@ class Cache(Generic[T]):
 
     def remove(self, key: Key, resource_version: str) -> T | None:
         """Let an object go, and remember at which version it went. Return it, if it was there."""
+        self.misfits.pop(key, None)
         self._traces.pop(key, None)
         self._traces[key] = resource_version
         if len(self._traces) > _TRACES_KEPT:

@@ -13,6 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from echelon.api.kinds import Kind
+from echelon.kube.errors import Unreadable
+from echelon.kube.misfits import Misfit
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -20,12 +22,22 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A list, or one page of it; `continue_` is empty on the last."""
+    """A list, or one page of it; `continue_` is empty on the last. One unreadable object does not hide the others."""
 
-    items: Sequence[T]
+    readable: Sequence[T]
     resource_version: str
     continue_: str = ""
     remaining: int = 0
+    unreadable: Sequence[Misfit] = ()
+
+    @property
+    def items(self) -> Sequence[T]:
+        """All objects. Raises `Unreadable` if there is one that is not among them: it is not gone for that."""
+        if self.unreadable:
+            first, more = self.unreadable[0], len(self.unreadable) - 1
+            others = f", and {more} more" if more else ""
+            raise Unreadable(f"{first.where} cannot be read{others}: {first.why}")
+        return self.readable
 
 
 class EventType(StrEnum):
@@ -38,12 +50,16 @@ class EventType(StrEnum):
 
 
 class Event(msgspec.Struct, Generic[T_co], frozen=True):
-    """A step of a watch. A bookmark has no object; `synced` marks the one that ends the initial events."""
+    """A step of a watch. A bookmark has no object; `synced` marks the one that ends the initial events.
+
+    A change of an object that cannot be read has no object either, and tells which one it is.
+    """
 
     type: EventType
     resource_version: str
     object: T_co | None = None
     synced: bool = False
+    unreadable: Misfit | None = None
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,9 @@ def _shown(place: _Place, written: Written) -> bool:
     if written.resource_version is not None:
         return informer.shows(key.name, key.namespace, written.resource_version)
     obj = informer.get(key.name, key.namespace)
-    return obj is None or (written.uid not in ("", identity_of(obj).uid)) or is_ending(obj)
+    return (
+        obj is None or key in informer.unreadable or (written.uid not in ("", identity_of(obj).uid)) or is_ending(obj)
+    )
 
 
 def is_ending(obj: Any) -> bool:

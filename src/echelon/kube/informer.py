@@ -4,6 +4,9 @@ Servers close streams, refuse them, forget versions and fall silent without a wo
 requests, block the event loop, or leave an object in the cache that is gone. After every end of a stream, clean or
 not, there is a pause that grows; a stream that the server should have ended by itself and did not is given up; a
 version that the server forgot leads to a new list, and what that list no longer has is reported as deleted.
+
+An object that does not fit its type is not gone. Its last readable state stays in the cache, everybody can see that it
+is `unreadable`, and it is reported once for each thing that is wrong with it.
 """
 
 import asyncio
@@ -22,6 +25,7 @@ from echelon.kube.cache import Cache, Identity, Indexer, Key, identity_of, newer
 from echelon.kube.client import Event, EventType, Page, Reader
 from echelon.kube.errors import ApiError, Gone, ServerTimeout
 from echelon.kube.metrics import Metrics
+from echelon.kube.misfits import Misfit
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -82,7 +86,9 @@ class Informer(Generic[T]):
         random: Random,
         metrics: Metrics | None = None,
         on_synced: Callable[[], None] | None = None,
+        on_unreadable: Callable[[Misfit], None] | None = None,
     ) -> None:
+        """`on_unreadable` hears of each object that does not fit its type, once for each thing that is wrong."""
         self.kind = kind
         self.namespace = namespace
         self._reader = reader
@@ -91,8 +97,8 @@ class Informer(Generic[T]):
         self._cache: Cache[T] = Cache(indexers)
         self._random = random
         self._metrics = metrics or Metrics()
-        self._objects = self._metrics.informer_objects.labels(kind.resource)
         self._on_synced = on_synced
+        self._on_unreadable = on_unreadable
         self._handlers: tuple[Handler[T], ...] = ()
         self._synced = asyncio.Event()
         self._reached = ""  # the newest resource version that the server has shown us
@@ -138,6 +144,15 @@ class Informer(Generic[T]):
     def __len__(self) -> int:
         return len(self._cache)
 
+    @property
+    def unreadable(self) -> Mapping[Key, Misfit]:
+        """The objects that are on the server and whose newest state cannot be read.
+
+        Whoever does something because an object is missing asks here first. Of one that could be read before, the cache
+        has that state.
+        """
+        return self._cache.misfits
+
     def on_change(self, handler: Handler[T]) -> Callable[[], None]:
         """Tell a handler about everything that is here, and about every change from now on. Return how to stop that."""
         self._handlers = (*self._handlers, handler)
@@ -168,6 +183,10 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the cache equal to the server until cancelled."""
+        with self._metrics.showing(self):
+            await self._run()
+
+    async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         pause = FIRST_PAUSE_SECONDS
         while True:
@@ -215,7 +234,9 @@ class Informer(Generic[T]):
                 raise
             if not token:
                 self._refuse_older(page.resource_version)
-            for number, obj in enumerate(page.items, start=1):
+            for misfit in page.unreadable:
+                listed.add(self._listed(misfit))
+            for number, obj in enumerate(page.readable, start=1):
                 listed.add(self._listed(obj))
                 if number % _BATCH == 0:
                     await asyncio.sleep(0)
@@ -289,8 +310,9 @@ class Informer(Generic[T]):
     def _take(self, event: Event[T]) -> None:
         self._hear()
         version = event.resource_version
-        if event.object is not None:
-            identity = identity_of(event.object)
+        found = event.unreadable if event.object is None else event.object
+        if found is not None:
+            identity = identity_of(found)
             key, _, own = identity
             known = self._cache.seen(key)
             if event.type is EventType.DELETED:
@@ -299,33 +321,50 @@ class Informer(Generic[T]):
                     self._remove(key, own)
             elif newer(own, known or self._complete):
                 # A repeated event of what is not known is one of what was gone before the list.
-                self._put(event.object, identity)
+                self._put(found, identity)
         if version and (not self._reached or newer(version, self._reached)):
             self._resume = self._reached = version
 
-    def _listed(self, obj: T) -> Key:
+    def _listed(self, obj: T | Misfit) -> Key:
         """Take in an object of a list, which is right also where it is older than what we have."""
         identity = identity_of(obj)
         key, _, version = identity
-        if self._cache.get(key) is None or self._cache.seen(key) != version:
+        if self._cache.seen(key) != version or (self._cache.get(key) is None and key not in self._cache.misfits):
             self._put(obj, identity)
         return key
 
-    def _put(self, obj: T, identity: Identity) -> None:
+    def _put(self, obj: T | Misfit, identity: Identity) -> None:
         key, uid, version = identity
+        if isinstance(obj, Misfit):
+            self._mark(key, obj)
+            return
         old = self._cache.get(key)
         if old is not None and identity_of(old).uid != uid:
             self._remove(key, version)
             old = None
         self._cache.put(key, obj)
-        if old is None:
-            self._objects.inc()
         self._tell(Delta(old, obj, initial=not self.synced))
+
+    def _mark(self, key: Key, misfit: Misfit) -> None:
+        """Note that an object cannot be read. What the cache has of it stays, unless it was another object."""
+        meta, before, old = misfit.metadata, self._cache.misfits.get(key), self._cache.get(key)
+        replaced = old is not None and identity_of(old).uid != meta.uid
+        if replaced:
+            self._cache.remove(key, meta.resource_version)
+        self._cache.mark(key, misfit)
+        if replaced:
+            self._tell(Delta(old, None))
+        if before is not None and (before.metadata.uid, before.why) == (meta.uid, misfit.why):
+            return
+        extra = {"kind": self.kind.resource, "key": str(key)}
+        kept = "is not known" if self._cache.get(key) is None else "stays as it was last known"
+        _log.warning("%s cannot be read and %s: %s", misfit.where, kept, misfit.why, extra=extra)
+        if self._on_unreadable is not None:
+            self._on_unreadable(misfit)
 
     def _remove(self, key: Key, version: str) -> None:
         old = self._cache.remove(key, version)
         if old is not None:
-            self._objects.dec()
             self._tell(Delta(old, None))
 
     def _tell(self, delta: Delta[T]) -> None:

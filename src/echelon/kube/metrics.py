@@ -7,13 +7,19 @@ existing dashboards and alerts know them.
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import Counter as CounterMetric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from echelon.api.kinds import Kind
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -82,13 +88,58 @@ class _Queues(Collector):
         return (depth, oldest, adds, retries, waited, worked)
 
 
+class Cached(Protocol):
+    """A cache, as far as it is measured."""
+
+    @property
+    def kind(self) -> Kind[Any]:
+        """What it is of."""
+        ...
+
+    @property
+    def unreadable(self) -> Sized:
+        """What it could not read."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many objects it has."""
+        ...
+
+
+class _Caches(Collector):
+    """Shows the caches that are kept at the moment: those of a leadership that has ended are not."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Cached] = {}  # by identity, for caches are compared by nothing else
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        objects: Counter[str] = Counter()
+        misfits: Counter[str] = Counter()
+        for cache in self.kept.values():
+            objects[cache.kind.resource] += len(cache)
+            misfits[cache.kind.resource] += len(cache.unreadable)
+        shown = GaugeMetricFamily("echelon_informer_objects", "Objects in caches.", labels=["kind"])
+        unreadable = GaugeMetricFamily(
+            "echelon_informer_unreadable", "Objects on the server that do not fit their type.", labels=["kind"]
+        )
+        for kind in objects:
+            shown.add_metric([kind], objects[kind])
+            unreadable.add_metric([kind], misfits[kind])
+        return (shown, unreadable)
+
+
 class Metrics:
     """The metrics of a process, or of one part of it."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
         self._queues = _Queues()
+        self._caches = _Caches()
         self.registry.register(self._queues)
+        self.registry.register(self._caches)
         self._gauges: dict[str, Gauge] = {}
         self.reconciles = self._counter("echelon_reconciles", "Reconciles by their end.", ["controller", "result"])
         self.writes = self._counter("echelon_writes", "Writes by verb, resource and status.", ["verb", "kind", "code"])
@@ -101,7 +152,6 @@ class Metrics:
         self.informer_lists = self._counter("echelon_informer_lists", "Complete lists.", ["kind"])
         self.informer_ends = self._counter("echelon_informer_ends", "Ends of lists and streams.", ["kind", "why"])
         self.informer_backs = self._counter("echelon_informer_backs", "Older states that were believed.", ["kind"])
-        self.informer_objects = self._gauge("echelon_informer_objects", "Objects in caches.", ["kind"])
         self.handler_errors = self._counter("echelon_handler_errors", "Failures of change handlers.", ["kind"])
         self.events = self._counter("echelon_events", "Events by what became of them.", ["outcome"])
         self.loop_lag = Histogram(
@@ -121,11 +171,17 @@ class Metrics:
             self._gauges[name] = Gauge(name, what, registry=self.registry)
         return self._gauges[name]
 
-    def _counter(self, name: str, what: str, labels: list[str]) -> Counter:
-        return Counter(name, what, labels, registry=self.registry)
+    @contextmanager
+    def showing(self, cache: Cached) -> Iterator[None]:
+        """Show what a cache holds, for as long as somebody keeps it up to date."""
+        self._caches.kept[id(cache)] = cache
+        try:
+            yield
+        finally:
+            del self._caches.kept[id(cache)]
 
-    def _gauge(self, name: str, what: str, labels: list[str]) -> Gauge:
-        return Gauge(name, what, labels, registry=self.registry)
+    def _counter(self, name: str, what: str, labels: list[str]) -> CounterMetric:
+        return CounterMetric(name, what, labels, registry=self.registry)
 
 
 async def measure_lag(metrics: Metrics) -> None:

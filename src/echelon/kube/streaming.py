@@ -16,6 +16,7 @@ import msgspec
 from echelon.api.kinds import Kind
 from echelon.kube import errors
 from echelon.kube.client import Event, EventType
+from echelon.kube.misfits import misfit
 
 T = TypeVar("T")
 
@@ -97,17 +98,12 @@ class EventDecoder:
     def __call__(self, line: bytes) -> Event[Any]:
         """Return the event; raise the error that the line stands for."""
         try:
-            if line.startswith(_BEGINNINGS):
-                whole = self._decode_change(line)
-                change = _CHANGES.get(whole.type)
-                version = _version(whole.object)
-                if change is not None and version:
-                    return Event(change, version, whole.object)
+            if line.startswith(_BEGINNINGS) and (event := self._at_once(line)) is not None:
+                return event
             step = _decode_line(line)
             change = _CHANGES.get(step.type)
             if change is not None:
-                obj = self._decode(step.object)
-                return Event(change, _version(obj) or _decode_partial(step.object).metadata.resource_version, obj)
+                return self._change(change, step.object)
             if step.type == EventType.BOOKMARK:
                 meta = _decode_partial(step.object).metadata
                 synced = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
@@ -117,6 +113,23 @@ class EventDecoder:
         except msgspec.DecodeError as error:
             raise errors.Unreadable(f"{self._kind.resource}: a watch event cannot be read: {error}") from None
         raise errors.Unreadable(f"{self._kind.resource}: a watch event has an unknown type")
+
+    def _at_once(self, line: bytes) -> Event[Any] | None:
+        """Return the event of a line that is as it usually is."""
+        try:
+            whole = self._decode_change(line)
+        except msgspec.ValidationError:
+            return None
+        change, version = _CHANGES.get(whole.type), _version(whole.object)
+        return Event(change, version, whole.object) if change is not None and version else None
+
+    def _change(self, change: EventType, piece: msgspec.Raw) -> Event[Any]:
+        try:
+            obj = self._decode(piece)
+        except msgspec.ValidationError as error:
+            found = misfit(self._kind, piece, error)
+            return Event(change, found.metadata.resource_version, unreadable=found)
+        return Event(change, _version(obj) or _decode_partial(piece).metadata.resource_version, obj)
 
 
 async def follow(
