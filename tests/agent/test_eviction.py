@@ -3,6 +3,7 @@
 import asyncio
 
 from echelon.agent.settings import NEVER_SECONDS, Settings, hub_hash
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.core import CONFIG_MAP
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from tests.agent.world import CLUSTER, HUB, World, config_map, told
@@ -62,6 +63,24 @@ def test_a_huge_grace_period_turns_eviction_off() -> None:
         await here.stop()
         here.start(Settings(eviction_grace_seconds=NEVER_SECONDS))
         await asyncio.sleep(5000)
+        assert (await here.record()).status.eviction_start_time == ""
+        assert await here.member.has(CONFIG_MAP, "one")
+
+    told(story, settings=GRACE)
+
+
+def test_a_work_that_cannot_be_read_is_not_missing() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        await here.stop()
+        crds = CUSTOM_RESOURCE_DEFINITION.untyped()
+        versions = (await here.hub.get(crds, MANIFEST_WORK.resource))["spec"]["versions"]
+        anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        loose = {"spec": {"versions": [{**each, "schema": anything} for each in versions]}}
+        await here.hub.patch(crds, MANIFEST_WORK.resource, loose)
+        await here.hub.patch(MANIFEST_WORK, "w", {"status": {"conditions": "none"}}, CLUSTER, "status")
+        here.start()
+        await asyncio.sleep(2000)
         assert (await here.record()).status.eviction_start_time == ""
         assert await here.member.has(CONFIG_MAP, "one")
 

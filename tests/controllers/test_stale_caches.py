@@ -139,21 +139,22 @@ def test_what_a_restored_server_has_is_followed() -> None:
     async def restored(now: Hub) -> None:
         async with hub() as backup:
             # The backup is of a time when the cluster that was to replace the first one had not come yet.
+            await backup.place()  # the first on either hub, so it is the same object
             await backup.bound_set()
             await backup.clusters(["first"])
             backup.start()
-            await backup.place()
             await backup.settle()
             await backup.delete(MANAGED_CLUSTER, "first")
             await backup.clusters(["second"])
             await backup.stop()
+            await now.place()
+            assert (await now.placement()).metadata.uid == (await backup.placement()).metadata.uid
             await now.bound_set()
             await now.clusters(["second", "third"])
             for number in range(100):
                 await now.create(CONFIG_MAP, f"later{number}", NS)
             client = InProcessClient(now.client._cluster, ROOT)
             start(now, client)
-            await now.place()
             await now.settle()
             assert await now.selected() == ["second", "third"]
             client._cluster = backup.client._cluster

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -16,8 +16,17 @@ from echelon.engine.plan import Emit, Reference
 from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.kube.errors import Forbidden
-from echelon.kube.events import BURST, REMEMBERED, SERIES_SECONDS, WRITE_SECONDS, EventRecorder
+from echelon.kube.errors import Forbidden, ServerTimeout, TooManyRequests, Unavailable
+from echelon.kube.events import (
+    BURST,
+    IMPORTANT_BURST,
+    IMPORTANT_SECONDS,
+    REMEMBERED,
+    RETRY_SECONDS,
+    SERIES_SECONDS,
+    WRITE_SECONDS,
+    EventRecorder,
+)
 from echelon.kube.metrics import Metrics
 
 WEB = Reference(CONFIG_MAP, "web", "kube-system", "uid-1")
@@ -33,10 +42,16 @@ class Counting(InProcessClient):
     writes = 0
     slow = 0.0
     denied = False
+    troubles: Sequence[Exception] = ()  # of the next writes
+    lost = False  # whether the troubles come after the write
 
     async def create(self, *args: Any, **options: Any) -> Any:
         await self._before()
-        return await super().create(*args, **options)
+        trouble, self.troubles = self.troubles[:1], self.troubles[1:]
+        made = None if trouble and not self.lost else await super().create(*args, **options)
+        if trouble:
+            raise trouble[0]
+        return made
 
     async def patch(self, *args: Any, **options: Any) -> Any:
         await self._before()
@@ -218,6 +233,82 @@ def test_two_that_say_the_same_at_once_make_one_event() -> None:
         assert event.series.count == 6
 
     in_hub(story)
+
+
+@pytest.mark.parametrize("important", [{"type": "Warning"}, {"ends": True}])
+def test_warnings_and_ends_are_written_whatever_else_was_said_of_an_object(important: dict[str, Any]) -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for number in range(200):
+            await recorder.emit(started(f"note {number}"))
+        await recorder.emit(started("it was stopped", **important))
+        assert "it was stopped" in [event.note for event in await events(client)]
+
+    in_hub(story)
+
+
+def test_all_warnings_are_written_and_no_more_than_a_few_each_second() -> None:
+    count = int(IMPORTANT_BURST) + 50
+
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for number in range(count):
+            await recorder.emit(started(f"cluster {number} timed out", type="Warning"))
+        assert len({event.note for event in await events(client)}) == count
+        assert asyncio.get_running_loop().time() >= 49 * IMPORTANT_SECONDS
+
+    in_hub(story)
+
+
+def test_a_warning_that_is_repeated_is_counted_and_floods_nobody() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for _ in range(1000):
+            await recorder.emit(started(type="Warning"))
+        assert client.writes <= BURST + 1
+        await asyncio.sleep(SERIES_SECONDS - 1)
+        await recorder.emit(started(type="Warning"))
+        (event,) = await events(client)
+        assert event.series is not None
+        assert event.series.count == 1001
+
+    in_hub(story)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_warning_is_tried_again_while_the_server_is_in_trouble(lost: bool) -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        client.lost = lost
+        client.troubles = [Unavailable("starting"), ServerTimeout("late"), TooManyRequests("busy"), OSError("broken")]
+        await recorder.emit(started(type="Warning"))
+        (event,) = await events(client)
+        assert event.series is None
+
+    in_hub(story)
+
+
+def test_what_is_not_important_is_not_tried_again() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        client.troubles = [Unavailable("starting")]
+        await recorder.emit(started())
+        assert client.writes == 1
+        assert await events(client) == []
+
+    in_hub(story)
+
+
+def test_a_warning_is_given_up_some_time_and_at_once_where_the_server_says_no(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        client.troubles = [Unavailable("starting")] * 100
+        await recorder.emit(started("it was stopped", type="Warning"))
+        assert client.writes == len(RETRY_SECONDS) + 1
+        client.denied = True
+        await recorder.emit(started("it was refused", type="Warning"))
+        assert client.writes == len(RETRY_SECONDS) + 2
+
+    with caplog.at_level(logging.WARNING):
+        in_hub(story)
+    assert "it was stopped" in caplog.text
+    assert "it was refused" in caplog.text
 
 
 def test_memory_is_bounded() -> None:

@@ -46,7 +46,7 @@ class World:
     cluster: LogicalCluster
     metrics: Metrics = field(default_factory=Metrics)
     told: list[str] = field(default_factory=list)
-    reported: list[Misfit] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.client = InProcessClient(self.cluster, ROOT)
@@ -59,10 +59,14 @@ class World:
             "default",
             random=Random(1),  # noqa: S311 - repeatable on purpose
             metrics=self.metrics,
-            on_unreadable=self.reported.append,
         )
         informer.on_change(self._heard)
+        informer.on_unreadable(lambda misfit: self._reported(misfit, informer))
         return informer
+
+    def _reported(self, misfit: Misfit, informer: Informer[Short]) -> None:
+        still = Key(misfit.metadata.name, misfit.metadata.namespace) in informer.unreadable
+        self.reported.append(f"{'unreadable' if still else 'over'}: {misfit.where}")
 
     def _heard(self, delta: Delta[Short]) -> None:
         sign = "+" if delta.old is None else "-" if delta.new is None else "~"
@@ -224,19 +228,23 @@ def test_it_is_reported_once_however_often_it_changes_and_is_listed(caplog: pyte
 
     with caplog.at_level(logging.WARNING):
         world = told(story, b=LONG)
-    assert [misfit.where for misfit in world.reported] == ["configmaps default/b"]
+    assert world.reported == ["unreadable: configmaps default/b"]
     assert len([record for record in caplog.records if "cannot be read" in record.message]) == 1
     assert "$.data[...]" in caplog.text
     assert LONG not in caplog.text
 
 
-def test_it_is_reported_again_when_something_else_is_wrong_with_it() -> None:
+def test_it_is_reported_when_it_is_over_and_when_it_begins_again() -> None:
     async def story(world: World) -> None:
         await world.change("b", "ok")
         await asyncio.sleep(1)
         await world.change("b", LONG)
 
-    assert len(told(story, b=LONG).reported) == 2
+    assert told(story, b=LONG).reported == [
+        "unreadable: configmaps default/b",
+        "over: configmaps default/b",
+        "unreadable: configmaps default/b",
+    ]
 
 
 def test_how_many_cannot_be_read_is_measured() -> None:

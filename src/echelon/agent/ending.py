@@ -38,7 +38,7 @@ class Eviction:
         if record is None or record.metadata.deletion_timestamp or not self._records.ours(record):
             return NOTHING
         work = self._records.work_of(record)
-        wanted = bool(work) and self._works.get(work, self._works.namespace) is not None
+        wanted = bool(work) and self._is_there(work)
         since = record.status.eviction_start_time
         if wanted or self._grace_seconds >= NEVER_SECONDS:
             return Plan((_marked(record, None),)) if since else NOTHING
@@ -49,6 +49,11 @@ class Eviction:
             return Plan(look_again_after=left)
         meta = record.metadata
         return Plan((Delete(APPLIED_MANIFEST_WORK, meta.name, uid=meta.uid, resource_version=meta.resource_version),))
+
+    def _is_there(self, work: str) -> bool:
+        """Whether the hub has a work, be it one that cannot be read."""
+        key = Key(work, self._works.namespace)
+        return self._works.get(*key) is not None or key in self._works.unreadable
 
 
 class Endings:

@@ -14,6 +14,7 @@ from echelon.api.cluster import (
     MANAGED_CLUSTER,
     MANAGED_CLUSTER_SET,
     MANAGED_CLUSTER_SET_BINDING,
+    SET_LABEL,
     ManagedCluster,
     ManagedClusterSelector,
     ManagedClusterSet,
@@ -24,7 +25,7 @@ from echelon.api.meta import Condition, LabelSelector
 from echelon.controllers.conditions import timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
 from echelon.engine.placement.fleet import FleetIndex
-from echelon.engine.placement.sets import SET_LABEL, ClusterSets
+from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan, Together
 from echelon.kube.cache import Key, key_of
 from echelon.kube.controller import Controller
@@ -118,7 +119,8 @@ class ClusterSetReconciler:
         binding = self._bindings.get(*key)
         if binding is None or binding.metadata.deletion_timestamp:
             return NOTHING
-        meta, exists = binding.metadata, self._sets.get(binding.spec.cluster_set) is not None
+        name = Key(binding.spec.cluster_set)
+        meta, exists = binding.metadata, self._sets.get(*name) is not None or name in self._sets.unreadable
         said = Condition(
             type=BOUND,
             status="True" if exists else "False",

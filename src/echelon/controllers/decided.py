@@ -20,6 +20,7 @@ from echelon.controllers.publication import MARK_ANNOTATION, PLACEMENT_LABEL
 from echelon.engine.work_set.view import PlacementView, read_placement
 from echelon.kube.cache import Key, key_of, newer
 from echelon.kube.informer import Delta, Informer
+from echelon.kube.misfits import Misfit
 
 # How long decisions without a status after them must have been the same. Rewriting takes much less, unless its writer
 # dies on the way, and then the next one comes within that time.
@@ -80,12 +81,20 @@ class Decided:
 
     def doubtful(self, key: Key) -> bool:
         """Whether status and decisions may be of different times, or of one in between, also where they agree."""
+        if any(_is_of(misfit, key) for misfit in self._cache.unreadable.values()):
+            return True
         placement = self._placements.get(*key)
         decisions = self._decisions.get(key, {}).values()
         if placement is None or not decisions:
             return False
         quiet = asyncio.get_running_loop().time() - self._changed[key]
         return are_doubtful(placement, self._said.get(key), decisions, self._cache.reached, quiet)
+
+
+def _is_of(decision: Misfit, placement: Key) -> bool:
+    """Whether a decision that cannot be read is labelled as a placement's."""
+    meta = decision.metadata
+    return (meta.labels.get(PLACEMENT_LABEL), meta.namespace) == tuple(placement)
 
 
 def are_doubtful(

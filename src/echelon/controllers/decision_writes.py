@@ -66,7 +66,8 @@ class _Way:
     def steps(self) -> Steps:
         writes, first = self.publication.writes, self._first_surge
         deletions = next((at for at, write in enumerate(writes) if isinstance(write, DeleteSlice)), len(writes))
-        begun, over = self._surge_event("SurgeBegun", "begins"), self._surge_event("SurgeFinished", "is over")
+        begun = self._surge_event("SurgeBegun", "begins")
+        over = replace(self._surge_event("SurgeFinished", "is over"), ends=True)
         surge = (begun, over) if first is not None else None
         before = writes[:deletions] if first is None else writes[:first]
         actions: list[Action] = [*self._repairs(), *self._claims(), *self._all(before)]

@@ -6,6 +6,9 @@ like a fleet that has lost them, and following that would evict everything. Whoe
 that was older than the write. So clusters leave a decision only when all caches have come at least to its version, or
 when we wrote it ourselves, knowing that much, and no cache has gone back since.
 
+The same holds for what nobody can read: a cluster, a set or a binding that does not fit its type is there, and while it
+is not known what it says, nothing leaves because of it, however long that takes.
+
 After a restore the decisions are of the past, too, and nothing is held longer than it takes to notice. Should versions
 never come together, for a reason that nobody has thought of, the wait ends after a time and what is seen is believed.
 """
@@ -16,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.kinds import Kind
 from echelon.kube.act import Written
 from echelon.kube.cache import Key, identity_of, newer
@@ -43,16 +47,23 @@ class Doubt(Generic[T]):
         self._informed: set[Key] = set()  # placements whose last plan knew enough
         self._since: dict[Key, float] = {}  # when the wait of a placement began
 
-    def about(self, placement: Key, decisions: Iterable[T], wanted: Collection[str]) -> bool:
-        """Whether a plan for these decisions, which keeps only what is wanted, has to wait."""
+    def about(self, placement: Key, decisions: Iterable[T], wanted: Collection[str], *, hidden: bool = False) -> bool:
+        """Whether a plan for these decisions, which keeps only what is wanted, has to wait.
+
+        `hidden`: there are decisions that cannot be read.
+        """
         decisions = tuple(decisions)
         self._notice_backs()
+        leaving = {cluster for decision in decisions for cluster in self._listed(decision) if cluster not in wanted}
+        if hidden or (leaving and self._is_hidden(placement, leaving)):
+            self._since.setdefault(placement, asyncio.get_running_loop().time())
+            return True
         if all(map(self._covered, decisions)):
             self._informed.add(placement)
             self._since.pop(placement, None)
             return False
         self._informed.discard(placement)
-        if all(cluster in wanted for decision in decisions for cluster in self._listed(decision)):
+        if not leaving:
             return False
         now = asyncio.get_running_loop().time()
         if now - self._since.setdefault(placement, now) < LONGEST_SECONDS:
@@ -87,6 +98,18 @@ class Doubt(Generic[T]):
         if backs != self._backs:
             self._backs = backs
             self._own.clear()
+
+    def _is_hidden(self, placement: Key, leaving: Collection[str]) -> bool:
+        """Whether clusters seem to leave because of something that is there and was never readable."""
+        return any(
+            source.get(*key) is None
+            and (
+                key.namespace in (placement.namespace, *leaving)
+                or (not key.namespace and (source.kind.resource != MANAGED_CLUSTER.resource or key.name in leaving))
+            )
+            for source in self._sources
+            for key in source.unreadable
+        )
 
     def _covered(self, decision: T) -> bool:
         """Whether all caches know at least what the writer of a decision knew."""

@@ -5,12 +5,14 @@ A fleet is listed and kept once, however many controllers look at it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 from echelon.api.kinds import Kind
 from echelon.controllers.announcing import Announcer
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
+from echelon.engine.plan import Emit, Reference
 from echelon.kube.act import Recorder, Written
 from echelon.kube.cache import Indexer, Key
 from echelon.kube.client import Client
@@ -20,6 +22,7 @@ from echelon.kube.events import EventRecorder
 from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
+from echelon.kube.misfits import Misfit
 
 T = TypeVar("T")
 
@@ -37,6 +40,10 @@ class Ground:
     announcers: list[Announcer] = field(default_factory=list)
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
     _indexed: dict[tuple[str, str], Mapping[str, Indexer[Any]]] = field(default_factory=dict)
+    _reader: Announcer = field(init=False)  # tells of objects that cannot be read
+
+    def __post_init__(self) -> None:
+        self._reader = self.recorder("informers")
 
     def informer(
         self,
@@ -59,6 +66,7 @@ class Ground:
                 random=self.random,
                 metrics=self.metrics,
             )
+            made.on_unreadable(partial(self._tell_unreadable, made))
             self._informers[which] = made
             self._indexed[which] = indexers or {}
         elif indexers and indexers != self._indexed[which]:
@@ -70,7 +78,16 @@ class Ground:
         """All informers that were asked for."""
         return list(self._informers.values())
 
-    def recorder(self, reporting_controller: str) -> Recorder:
+    def _tell_unreadable(self, informer: Informer[Any], misfit: Misfit) -> None:
+        """Tell people of an object that no controller here can read."""
+        meta = misfit.metadata
+        if Key(meta.name, meta.namespace) not in informer.unreadable:
+            return
+        regarding = Reference(informer.kind, meta.name, meta.namespace, meta.uid)
+        note = f"it does not fit its type and counts neither as changed nor as gone: {misfit.why}"
+        self._reader.announce(Emit(regarding, "Unreadable", "Read", note, "Warning"))
+
+    def recorder(self, reporting_controller: str) -> Announcer:
         """Return what writes events in the name of a controller."""
         direct = EventRecorder(
             self.client, self.clock, reporting_controller, self.instance, random=self.random, metrics=self.metrics

@@ -26,6 +26,7 @@ from echelon.controllers.decision_writes import Steps, steps
 from echelon.controllers.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.publication import (
+    PLACEMENT_LABEL,
     REGROUP_ANNOTATION,
     Desired,
     Published,
@@ -99,7 +100,8 @@ class PlacementReconciler:
         desired, way = self._publication(placement, schedule, ours)
         if way.actions:
             waits = self._doubt.waits(key)
-            if self._doubt.about(key, ours, {name for one in desired.slices for name in one.clusters}):
+            wanted = {name for one in desired.slices for name in one.clusters}
+            if self._doubt.about(key, ours, wanted, hidden=self._hides_decisions(key)):
                 return self._wait(placement, first=not waits)
         if schedule.added or schedule.removed:
             self.scheduler.decided(known, schedule.members)
@@ -117,6 +119,14 @@ class PlacementReconciler:
         self._metrics.held.inc()
         _log.warning("placement %s/%s: caches are behind its decisions, which are kept", meta.namespace, meta.name)
         return Plan((status.held(placement),), look_again_after=LOOK_AGAIN)
+
+    def _hides_decisions(self, key: Key) -> bool:
+        """Whether a placement has decisions that cannot be read: it cannot be known who is in them."""
+        return any(
+            meta.namespace == key.namespace
+            and (meta.labels.get(PLACEMENT_LABEL) == key.name or meta.name.rpartition("-decision-")[0] == key.name)
+            for meta in (misfit.metadata for misfit in self._decisions.unreadable.values())
+        )
 
     def wrote_at(self, key: Key) -> float:
         """Return when decisions of a placement were last to be written, on the clock of the event loop."""

@@ -23,6 +23,7 @@ from echelon.engine.work_set.view import WorkSet
 from echelon.kube.cache import Key, key_of
 from echelon.kube.controller import ROUTINE, Controller
 from echelon.kube.informer import Delta
+from echelon.kube.misfits import Misfit
 
 KINDS: tuple[Kind[Any], ...] = (
     MANIFEST_WORK_REPLICA_SET,
@@ -88,6 +89,11 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
         if delta.old is not None and delta.new is not None and not reconciler.wrote(delta.new):
             controller.queue.add(key_of(delta.new), ROUTINE, after=STATUS_SECONDS)
 
+    def work_unreadable(misfit: Misfit) -> None:
+        if (found := set_of(misfit.metadata.labels.get(SET_LABEL, ""))) is not None:
+            collect([Key(found[1], found[0])], initial=False)
+
+    caches.works.on_unreadable(work_unreadable)
     # These keep the views and are the first to hear; the controller only has to know of the caches.
     caches.works.on_change(work_changed)
     caches.decisions.on_change(decision_changed)

@@ -21,11 +21,13 @@ from echelon.controllers.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
 from echelon.engine.work_set.content import Content, read_content
-from echelon.engine.work_set.names import SET_LABEL, set_of
+from echelon.engine.work_set.names import SET_LABEL, WRITTEN_ANNOTATION, set_of
 from echelon.engine.work_set.plan import plan
+from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import (
     RefView,
     RevisionView,
+    UnreadWork,
     WorkSet,
     WorkSetView,
     WorkView,
@@ -150,6 +152,7 @@ class WorkSetReconciler:
             self._taken(key, refs, works),
             self._failures.outcomes(key, work_set, now),
             self._behind,
+            self._unread(f"{key.namespace}.{key.name}"),
         )
 
     def _ref(self, ref: PlacementRef, namespace: str) -> RefView:
@@ -176,7 +179,24 @@ class WorkSetReconciler:
             for ref in refs
             if ref.placement is not None
             for cluster in ref.placement.groups.clusters
-            if cluster not in works and get(key.name, cluster) is not None
+            if cluster not in works
+            and (get(key.name, cluster) is not None or (key.name, cluster) in self._caches.works.unreadable)
+        )
+
+    def _unread(self, label: str) -> tuple[UnreadWork, ...]:
+        """Return the works of a set that cannot be read."""
+        found = ((each.metadata, each.why) for each in self._caches.works.unreadable.values())
+        return tuple(
+            UnreadWork(
+                meta.namespace,
+                meta.name,
+                meta.uid,
+                why,
+                moment(meta.annotations.get(WRITTEN_ANNOTATION)) or moment(meta.creation_timestamp),
+                bool(meta.deletion_timestamp),
+            )
+            for meta, why in found
+            if meta.labels.get(SET_LABEL) == label
         )
 
     def _behind(self, work: WorkView) -> bool:

@@ -85,6 +85,12 @@ class Emit:
     note: str
     type: str = "Normal"
     related: Reference | None = None
+    ends: bool = False  # it tells the end of something that people wait for
+
+    @property
+    def important(self) -> bool:
+        """Whether it has to be told, however much else there is to tell."""
+        return self.ends or self.type == "Warning"
 
 
 Write: TypeAlias = Create | Patch | Apply | Delete

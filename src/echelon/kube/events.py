@@ -2,7 +2,10 @@
 
 The same thing said again within a while is one event with a count. An object about which there is much to say gets a
 burst of events and then a trickle; what is not written is still counted, and shows with the next write. Nothing here
-may fail, or take long, for the one who reports: an event is not worth a rollout.
+may fail for the one who reports: an event is not worth a rollout.
+
+What is important (warnings, and the ends of rollouts and surges) is always written once: whatever else was said about
+the object, and again if the server was in trouble. It may have to wait for that: no more than a few go out each second.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from echelon.api.events import EVENT
 from echelon.engine.plan import Emit, Reference
 from echelon.kube.client import MergePatch, Writer
 from echelon.kube.clock import Clock
-from echelon.kube.errors import NotFound
+from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from echelon.kube.metrics import Metrics
 
 V = TypeVar("V")
@@ -29,6 +32,10 @@ BURST = 25.0
 REFILL_SECONDS = 300.0
 WRITE_SECONDS = 5.0
 REMEMBERED = 4096
+IMPORTANT_BURST = 100.0
+IMPORTANT_SECONDS = 0.2  # for one more of them
+LEAST_SECONDS = 0.01  # a wait that is shorter may come to no end, for clocks are not that exact
+RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0)
 _NOTE_BYTES = 1024
 _WORD_LENGTH = 128
 _NAME_LENGTH = 253 - 17  # a dot and sixteen digits follow
@@ -45,24 +52,31 @@ class _Series:
 
     last: float
     name: str = ""  # of the event; empty until it was written
+    chosen: str = ""  # the name under which it is written, so that an attempt whose answer was lost makes no second one
     count: int = 1
     writing: bool = False
 
 
 @dataclass
 class _Bucket:
-    """How many events about an object may be written at once."""
+    """How many events may be written at once."""
 
     at: float
-    tokens: float = BURST
+    most: float = BURST
+    refill: float = REFILL_SECONDS
+    spent: float = 0.0
 
     def take(self, now: float) -> bool:
-        self.tokens = min(BURST, self.tokens + (now - self.at) / REFILL_SECONDS)
-        self.at = now
-        if self.tokens < 1:
+        if self.debt(now) > 0:
             return False
-        self.tokens -= 1
+        self.spent += 1
         return True
+
+    def debt(self, now: float) -> float:
+        """Return in how many seconds there is one more."""
+        self.spent = max(0.0, self.spent - (now - self.at) / self.refill)
+        self.at = now
+        return max(0.0, self.spent + 1 - self.most) * self.refill
 
 
 @dataclass
@@ -108,6 +122,7 @@ class EventRecorder:
         self._outcomes = (metrics or Metrics()).events
         self._series: _Recent[_Series] = _Recent()
         self._buckets: _Recent[_Bucket] = _Recent()
+        self._important = _Bucket(0.0, IMPORTANT_BURST, IMPORTANT_SECONDS)
 
     async def emit(self, event: Emit) -> None:
         """Write an event, or count it with those before it. Never raises."""
@@ -121,20 +136,41 @@ class EventRecorder:
             series = self._series.put(said, _Series(now))
         about = said[0]
         bucket = self._buckets.get(about) or self._buckets.put(about, _Bucket(now))
+        must = event.important and not series.name
         # While one writes, the others only count; the next occurrence writes the sum.
-        if series.writing or not bucket.take(now):
+        if series.writing or not (must or bucket.take(now)):
             self._outcomes.labels("counted").inc()
             return
         series.writing = True
         try:
-            async with asyncio.timeout(WRITE_SECONDS):
-                await self._write(event, series)
+            await (self._write_surely(event, series) if must else self._try(event, series))
             self._outcomes.labels("written").inc()
         except Exception as error:  # noqa: BLE001 - see above
             self._outcomes.labels("failed").inc()
-            _log.warning("an event about %s was not written: %r", event.regarding.name, error)
+            _log.warning("an event about %s was not written: %r: %s", event.regarding.name, error, event.note)
         finally:
             series.writing = False
+
+    async def _write_surely(self, event: Emit, series: _Series) -> None:
+        """Write an event as soon as there is room for it, and again while that may help."""
+        loop = asyncio.get_running_loop()
+        while not self._important.take(loop.time()):  # noqa: ASYNC110 - others may be faster
+            await asyncio.sleep(max(self._important.debt(loop.time()), LEAST_SECONDS))
+        for pause in RETRY_SECONDS:
+            try:
+                await self._try(event, series)
+            except Exception as error:
+                if not _may_pass(error):
+                    raise
+                asked = error.retry_after if isinstance(error, ApiError) else 0
+                await asyncio.sleep(max(pause, min(asked, RETRY_SECONDS[-1])))
+            else:
+                return
+        await self._try(event, series)
+
+    async def _try(self, event: Emit, series: _Series) -> None:
+        async with asyncio.timeout(WRITE_SECONDS):
+            await self._write(event, series)
 
     async def _write(self, event: Emit, series: _Series) -> None:
         namespace = event.regarding.namespace or "default"
@@ -144,20 +180,22 @@ class EventRecorder:
             try:
                 await self._writer.patch(EVENT, series.name, MergePatch(change), namespace)
             except NotFound:  # servers forget events after a while
-                series.name, series.count = "", 1
+                series.name, series.chosen, series.count = "", "", 1
             else:
                 return
-        body = self._body(event, series, now)
-        await self._writer.create(EVENT, body, namespace)
-        series.name = body["metadata"]["name"]
+        series.chosen = series.chosen or f"{_event_name(event.regarding.name)}.{self._random.getrandbits(64):016x}"
+        try:
+            await self._writer.create(EVENT, self._body(event, series, now), namespace)
+        except AlreadyExists:
+            _log.debug("the event %s was written by an attempt before", series.chosen)
+        series.name = series.chosen
 
     def _body(self, event: Emit, series: _Series, now: str) -> JSONObject:
         regarding = event.regarding
-        name = f"{_event_name(regarding.name)}.{self._random.getrandbits(64):016x}"
         body: JSONObject = {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
-            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "metadata": {"name": series.chosen, "namespace": regarding.namespace or "default"},
             "eventTime": now,
             **self._who,
             "action": event.action[:_WORD_LENGTH],
@@ -171,6 +209,13 @@ class EventRecorder:
         if series.count > 1:  # those before it could not be written
             body["series"] = {"count": series.count, "lastObservedTime": now}
         return body
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same write may go well a little later."""
+    if not isinstance(error, ApiError):
+        return isinstance(error, TimeoutError | OSError)
+    return error.status_code >= 500 or isinstance(error, TooManyRequests | Conflict)
 
 
 def _said(event: Emit) -> _Said:

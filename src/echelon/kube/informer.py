@@ -86,9 +86,7 @@ class Informer(Generic[T]):
         random: Random,
         metrics: Metrics | None = None,
         on_synced: Callable[[], None] | None = None,
-        on_unreadable: Callable[[Misfit], None] | None = None,
     ) -> None:
-        """`on_unreadable` hears of each object that does not fit its type, once for each thing that is wrong."""
         self.kind = kind
         self.namespace = namespace
         self._reader = reader
@@ -98,8 +96,8 @@ class Informer(Generic[T]):
         self._random = random
         self._metrics = metrics or Metrics()
         self._on_synced = on_synced
-        self._on_unreadable = on_unreadable
         self._handlers: tuple[Handler[T], ...] = ()
+        self._misfit_handlers: tuple[Callable[[Misfit], None], ...] = ()
         self._synced = asyncio.Event()
         self._reached = ""  # the newest resource version that the server has shown us
         self._complete = ""  # the version of the last list: what it did not have was not there
@@ -163,6 +161,13 @@ class Informer(Generic[T]):
             self._handlers = tuple(other for other in self._handlers if other is not handler)
 
         return stop
+
+    def on_unreadable(self, handler: Callable[[Misfit], None]) -> None:
+        """Tell a handler of each object that does not fit its type, once for each thing that is wrong with it.
+
+        It hears of the object again when that is over, be it readable or gone; then it is not among the `unreadable`.
+        """
+        self._misfit_handlers = (*self._misfit_handlers, handler)
 
     def seen(self, name: str, namespace: str = "") -> str:
         """Return the newest resource version that the cache has of an object, also of one that is gone."""
@@ -342,8 +347,10 @@ class Informer(Generic[T]):
         if old is not None and identity_of(old).uid != uid:
             self._remove(key, version)
             old = None
+        misfit = self._cache.misfits.get(key)
         self._cache.put(key, obj)
         self._tell(Delta(old, obj, initial=not self.synced))
+        self._report(misfit)
 
     def _mark(self, key: Key, misfit: Misfit) -> None:
         """Note that an object cannot be read. What the cache has of it stays, unless it was another object."""
@@ -359,13 +366,19 @@ class Informer(Generic[T]):
         extra = {"kind": self.kind.resource, "key": str(key)}
         kept = "is not known" if self._cache.get(key) is None else "stays as it was last known"
         _log.warning("%s cannot be read and %s: %s", misfit.where, kept, misfit.why, extra=extra)
-        if self._on_unreadable is not None:
-            self._on_unreadable(misfit)
+        self._report(misfit)
+
+    def _report(self, misfit: Misfit | None) -> None:
+        if misfit is not None:
+            for handler in self._misfit_handlers:
+                handler(misfit)
 
     def _remove(self, key: Key, version: str) -> None:
+        misfit = self._cache.misfits.get(key)
         old = self._cache.remove(key, version)
         if old is not None:
             self._tell(Delta(old, None))
+        self._report(misfit)
 
     def _tell(self, delta: Delta[T]) -> None:
         for handler in self._handlers:

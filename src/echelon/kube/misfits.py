@@ -22,7 +22,10 @@ class Whereabouts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str = ""
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class Misfit(msgspec.Struct, frozen=True, gc=False):

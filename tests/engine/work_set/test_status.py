@@ -243,7 +243,8 @@ def test_a_cluster_that_never_answers_times_out_and_says_so_once() -> None:
     world.wait(4)
     world.settle()
     assert world.at("1") == ["a", "b"]
-    assert world.said("ClustersTimedOut") == ("True", "ProgressDeadlineExceeded", "a")
+    late = "a; the last deadline was 2026-11-01T12:00:05.000000Z"
+    assert world.said("ClustersTimedOut") == ("True", "ProgressDeadlineExceeded", late)
     assert standing(world, "a") == ("TimeOut", "ProgressDeadlineExceeded")
     assert [each.reason for each in world.events].count("ClustersTimedOut") == 1
     assert said(world, ROLLED_OUT) == ("False", "Progressing")

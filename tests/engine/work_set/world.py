@@ -177,8 +177,8 @@ class World:
             lambda _: self.behind,
         )
 
-    def plan(self) -> Plan:
-        return plan(self.view(), self.now)
+    def plan(self, *, brief: bool = False) -> Plan:
+        return plan(self.view(), self.now, brief=brief)
 
     def step(self, writes: int | None = None) -> Plan:
         """Plan, and carry out so many writes of it, or all."""

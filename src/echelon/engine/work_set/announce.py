@@ -1,27 +1,32 @@
 """Events of a work set: the turns of a rollout that somebody may want to read about afterwards.
 
 There is no memory but the status, so an event is told when the status is about to say something that it did not say
-before. After a crash in between it may be told twice.
+before. After a crash in between it may be told twice. The status does not name every cluster: it lists a hundred, and a
+hub with a foreign schema keeps nothing but the conditions. So the condition about clusters that timed out says when the
+last of these deadlines was, and what comes after that is new.
 """
+
+from itertools import accumulate
 
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Emit, Reference
 from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.reasons import names, title
-from echelon.engine.work_set.conditions import BLOCKED, ROLLED_OUT, TIMED_OUT, blocked, timed_out
+from echelon.engine.work_set.conditions import BLOCKED, ROLLED_OUT, TIMED_OUT, blocked, timed_out, told_until
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.view import WorkSetView
 
 _ACTION = "RollOut"
+_NOTE = 900  # characters in the names of an event
 
 
-def announcements(view: WorkSetView, rollout: Rollout) -> list[Emit]:
-    """Return what there is to tell."""
+def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True) -> list[Emit]:
+    """Return what there is to tell. `recorded`: whether the status is about to say it, too."""
     meta = view.work_set.metadata
     regarding = Reference(MANIFEST_WORK_REPLICA_SET, meta.name, meta.namespace, meta.uid)
 
-    def told(reason: str, note: str, kind: str = "Normal") -> Emit:
-        return Emit(regarding, reason, _ACTION, note, kind)
+    def told(reason: str, note: str, kind: str = "Normal", *, ends: bool = False) -> Emit:
+        return Emit(regarding, reason, _ACTION, note, kind, ends=ends)
 
     before = {each.type: each for each in view.work_set.status.conditions}
     events = [told("GroupsStarted", note) for ref in rollout.refs if ref.starting and (note := _groups(ref, rollout))]
@@ -31,12 +36,13 @@ def announcements(view: WorkSetView, rollout: Rollout) -> list[Emit]:
         events.append(told(reason, said.message, "Normal" if said.reason == "AwaitingApproval" else "Warning"))
     if not said.holds and was is not None and was.status == "True":
         events.append(told("RolloutContinues", f"no longer held up: {was.reason}"))
-    if late := _newly_late(view, rollout):
-        events.append(told("ClustersTimedOut", f"{names(late)} missed the deadline", "Warning"))
+    if recorded and (late := _newly_late(view, rollout)):
+        events.append(told("ClustersTimedOut", f"{_as_many_as_fit(late)} missed the deadline", "Warning"))
     done = before.get(ROLLED_OUT)
     if rollout.complete and done is not None and done.status != "True":
         count = sum(len(ref.standings) for ref in rollout.refs)
-        events.append(told("RolloutComplete", f"{count} clusters have revision {rollout.content.digest}"))
+        note = f"{count} clusters have revision {rollout.content.digest}"
+        events.append(told("RolloutComplete", note, ends=True))
     return events
 
 
@@ -52,13 +58,25 @@ def _groups(ref: RefRollout, rollout: Rollout) -> str:
 
 
 def _newly_late(view: WorkSetView, rollout: Rollout) -> list[str]:
-    """Return the clusters that missed their deadline, and of which the status does not say so yet."""
-    late = timed_out(rollout)
-    if not late:
-        return late
-    status = view.work_set.status
-    if status.rollout is None:  # a hub whose schema drops it; then the condition has to do
-        known = any(each.type == TIMED_OUT and each.status == "True" for each in status.conditions)
-        return [] if known else late
-    listed = {each.cluster for each in status.rollout.clusters if each.status == Phase.TIMED_OUT.value}
-    return [cluster for cluster in late if cluster not in listed]
+    """Return the clusters that missed their deadline, and of which that was not told yet."""
+    late, status = timed_out(rollout), view.work_set.status
+    if not late or not any(each.type == TIMED_OUT and each.status == "True" for each in status.conditions):
+        return sorted(each.cluster for each in late)
+    listed, complete = set[str](), False
+    if status.rollout is not None:
+        listed = {each.cluster for each in status.rollout.clusters if each.status == Phase.TIMED_OUT.value}
+        complete = len(listed) >= status.rollout.timed_out
+    until = told_until(status.conditions)
+    return sorted(
+        each.cluster
+        for each in late
+        if each.cluster not in listed and (complete or (until is not None and each.until and each.until > until))
+    )
+
+
+def _as_many_as_fit(clusters: list[str]) -> str:
+    """Name clusters, as many as an event can, and count the others: nowhere else may they all be named."""
+    ends = accumulate(len(cluster) + 2 for cluster in clusters)
+    fitting = sum(end <= _NOTE for end in ends)
+    more = len(clusters) - fitting
+    return ", ".join(clusters[:fitting]) + (f" and {more} more" if more else "")

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from echelon.api.meta import Condition
 from echelon.api.work_set import ManifestWorkReplicaSetSummary
 from echelon.engine.rollout.control import ABORTED, PAUSED
-from echelon.engine.rollout.model import Phase, Wait
+from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names, title
 from echelon.engine.rollout.strategy import Kind
+from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.sharing import Share
 from echelon.engine.work_set.view import WorkSetView
@@ -19,6 +20,7 @@ BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
 EMPTY = "PlacementDecisionEmpty"
 AS_EXPECTED, NOT_AS_EXPECTED = "AsExpected", "NotAsExpected"
 BREACH, APPROVAL, WRITE_FAILED = "MaxFailuresExceeded", "AwaitingApproval", "WriteFailed"
+_LAST = "the last deadline was "  # not cut to seconds: what came after it was not told yet
 
 
 class Said(NamedTuple):
@@ -155,12 +157,22 @@ def _text(ref: RefRollout) -> str:
 
 
 def _timed_out(rollout: Rollout) -> Said:
-    late = timed_out(rollout)
+    late = [each.cluster for each in timed_out(rollout)]
     if not late:
         return Said(TIMED_OUT, False, "NoneTimedOut")
-    return Said(TIMED_OUT, True, "ProgressDeadlineExceeded", names(late))
+    last = max((each.until for each in timed_out(rollout) if each.until is not None), default=None)
+    message = names(late)
+    if last is not None:
+        message = f"{message}; {_LAST}{last.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return Said(TIMED_OUT, True, "ProgressDeadlineExceeded", message)
 
 
-def timed_out(rollout: Rollout) -> list[str]:
+def told_until(before: Sequence[Condition]) -> datetime | None:
+    """Return up to when missed deadlines were told, as the condition about them says."""
+    said = next((each.message for each in before if each.type == TIMED_OUT and each.status == "True"), "")
+    return moment(said.rpartition(_LAST)[2]) if _LAST in said else None
+
+
+def timed_out(rollout: Rollout) -> list[Standing]:
     """Return the clusters that missed their deadline."""
-    return [each.cluster for ref in rollout.refs for each in ref.standings if each.phase is Phase.TIMED_OUT]
+    return [each for ref in rollout.refs for each in ref.standings if each.phase is Phase.TIMED_OUT]

@@ -33,7 +33,7 @@ from echelon.engine.work_set.names import (
 )
 from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
 from echelon.engine.work_set.status import invalid, status_of, unlabelled
-from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView
+from echelon.engine.work_set.view import UnreadWork, WorkSet, WorkSetView, WorkView
 
 # Makes a server forget who wrote which field. Nobody but us writes these works by server-side apply, and keeping the
 # books is half of what each write of one costs a kube-apiserver: this one, and all reports of the agent after it.
@@ -63,16 +63,17 @@ def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
     if FINALIZER not in meta.finalizers:
         return Plan((_patch_set(work_set, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
     writing = _Writing(view, rollout, label, now)
+    status = status_of(view, rollout, now, brief=brief)
     # Before works: no budget may forget whose write failed, and whatever reaches a cluster must be there to go back to.
     actions: list[Action] = [
-        *_store_failed_writes(work_set, rollout),
+        *_store_failed_writes(view, rollout),
         *history.store(work_set, view.content, view.revisions, rollout.past, label),
-        *announcements(view, rollout),
+        *announcements(view, rollout, recorded=status is not None),
     ]
     if works := writing.works():
         actions.append(Together(works))
     actions += _afterwards(work_set, rollout, now)
-    return Plan(tuple(actions), status_of(view, rollout, now, brief=brief), _soonest(view, rollout, now))
+    return Plan(tuple(actions), status, _soonest(view, rollout, now))
 
 
 def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | None:
@@ -85,12 +86,13 @@ def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | 
     return min((each for each in rechecks if each is not None), default=None)
 
 
-def _store_failed_writes(work_set: WorkSet, rollout: Rollout) -> list[Write]:
+def _store_failed_writes(view: WorkSetView, rollout: Rollout) -> list[Write]:
     """Return what keeps on the set whose writes failed, if it says something else."""
-    failed = encode(rollout.failed_writes)
-    if failed == work_set.metadata.annotations.get(FAILED_WRITES):
+    unread = {each.cluster for each in view.unread}  # which nobody has to remember
+    failed = encode({cluster: one for cluster, one in rollout.failed_writes.items() if cluster not in unread})
+    if failed == view.work_set.metadata.annotations.get(FAILED_WRITES):
         return []
-    return [_patch_set(work_set, {"metadata": {"annotations": {FAILED_WRITES: failed}}})]
+    return [_patch_set(view.work_set, {"metadata": {"annotations": {FAILED_WRITES: failed}}})]
 
 
 def _afterwards(work_set: WorkSet, rollout: Rollout, now: datetime) -> list[Write]:
@@ -111,12 +113,14 @@ def _finalize(view: WorkSetView, now: datetime) -> Plan:
     if FINALIZER not in meta.finalizers:
         return NOTHING
     left = [work for works in view.works.values() for work in works]
+    read = {work.uid for work in left}
+    everything: list[WorkView | UnreadWork] = [*left, *(work for work in view.unread if work.uid not in read)]
     if outcomes.next_try is not None and (why := outcomes.own or next(iter(outcomes.other.values()), "")):
-        message = f"{len(left)} works are left, and the hub does not let them go: {why}"
+        message = f"{len(everything)} works are left, and the hub does not let them go: {why}"
         return Plan(status=invalid(view.work_set, message, now), look_again_after=outcomes.next_try - now)
-    deletions = tuple(_delete(work) for work in left if not work.terminating)
+    deletions = tuple(_delete(work) for work in everything if not work.terminating)
     actions: list[Action] = [Together(deletions)] if deletions else []
-    if not left or spec.cascade_deletion_policy != "Foreground":
+    if not everything or spec.cascade_deletion_policy != "Foreground":
         others = [each for each in meta.finalizers if each != FINALIZER]
         actions.append(_patch_set(view.work_set, {"metadata": {"finalizers": others}}))
     return Plan(tuple(actions))
@@ -230,7 +234,7 @@ class _Writing:
 
 def _put_off(view: WorkSetView, rollout: Rollout) -> frozenset[str]:
     """Return the clusters for which a write failed that is not to be tried again yet."""
-    later = rollout.failed_writes.keys() - rollout.retries
+    later = (rollout.failed_writes.keys() - rollout.retries).union(each.cluster for each in view.unread)
     return frozenset(later.union(view.outcomes.other) if view.outcomes.next_try is not None else later)
 
 
@@ -243,7 +247,7 @@ def _patch(work: WorkView, body: JSONObject) -> Patch:
     return Patch(MANIFEST_WORK, work.name, body, work.cluster, uid=work.uid, resource_version=work.version)
 
 
-def _delete(work: WorkView) -> Delete:
+def _delete(work: WorkView | UnreadWork) -> Delete:
     return Delete(MANIFEST_WORK, work.name, work.cluster, uid=work.uid)
 
 

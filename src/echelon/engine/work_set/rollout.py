@@ -92,7 +92,7 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
         back_to = past.completed
         content = read_content(back_to.template)
     sharing = share_out(view, content.digest)
-    failed = _failed_writes(view, content.digest, sharing)
+    failed = _failed_writes(view, content.digest, sharing, now)
     steering = _steering(control, back_to)
     rolling = _Rolling(content, now, steering, sharing.works, failed, at_once=back_to is not None)
     refs = tuple(rolling.ref(share) for share in sharing.shares)
@@ -102,13 +102,14 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     return Rollout(content, past, control, malformed, sharing, refs, back_to, failed, retries, not_stored)
 
 
-def _failed_writes(view: WorkSetView, digest: str, sharing: Sharing) -> Mapping[str, FailedWrite]:
-    """Return the clusters that are to get a content and could not be given it."""
-    if not view.outcomes.content:
+def _failed_writes(view: WorkSetView, digest: str, sharing: Sharing, now: datetime) -> Mapping[str, FailedWrite]:
+    """Return the clusters that are to get a content and could not be given it, or of which nobody can tell."""
+    unread = {each.cluster: FailedWrite(digest, each.since or now, True, each.message) for each in view.unread}
+    if not view.outcomes.content and not unread:
         return {}
     selected = [cluster for share in sharing.shares for cluster in share.groups.clusters]
     current = [each.cluster for each in sharing.works.values() if each.digest == digest and not each.terminating]
-    return relevant(view.outcomes.content, digest, selected, current)
+    return relevant({**view.outcomes.content, **unread}, digest, selected, current)
 
 
 def _retries(refs: Iterable[RefRollout], failed: Mapping[str, FailedWrite], control: Control) -> Iterator[str]:

@@ -126,6 +126,23 @@ class WriteOutcomes:
 
 
 @dataclass(frozen=True)
+class UnreadWork:
+    """A work of the set that is there and does not fit its type."""
+
+    cluster: str
+    name: str
+    uid: str
+    why: str
+    since: datetime | None  # when it was written
+    terminating: bool
+
+    @property
+    def message(self) -> str:
+        """What to tell people."""
+        return f"the work {self.name} is there and cannot be read: {self.why}"
+
+
+@dataclass(frozen=True)
 class WorkSetView:
     """All that a plan for one set looks at."""
 
@@ -137,6 +154,7 @@ class WorkSetView:
     taken: frozenset[str] = frozenset()  # clusters where somebody else's work has the name of the set
     outcomes: WriteOutcomes = WriteOutcomes()
     behind: Callable[[WorkView], bool] = lambda _: False  # whether what is known may be older than a work
+    unread: tuple[UnreadWork, ...] = ()
 
 
 def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
