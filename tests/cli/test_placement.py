@@ -77,9 +77,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
     hub.start()
     asyncio.run(_furnish(hub))
     log = tmp_path_factory.mktemp("run") / "log"
-    run = controllers(
-        hub, log, "--controllers", "placement,cluster-sets", "--namespace", NS, "--metrics-listen", "127.0.0.1:0"
-    )
+    run = controllers(hub, log, "--controllers", "placement,cluster-sets", "--metrics-listen", "127.0.0.1:0")
     run.says("the controllers are ready")
     yield hub
     assert run.stop() == 0
@@ -260,6 +258,34 @@ def test_an_unknown_controller_is_a_mistake_of_usage(furnished: HubProcess) -> N
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert "there is no controller 'placments'" in result.output
+
+
+def test_processes_agree_on_one_leader_whatever_namespace_their_contexts_have(
+    furnished: HubProcess, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(furnished.kubeconfig.read_text())
+    for context in config["contexts"]:
+        context["context"]["namespace"] = NS
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(yaml.safe_dump(config))
+    run = controllers(furnished, tmp_path / "log", "--controllers", "placement", "--kubeconfig", str(elsewhere))
+    run.says("holds the lease echelon-system/echelon-controllers")
+    assert run.stop() == 0
+    assert "the controllers are ready" not in run.log.read_text()
+
+
+@pytest.mark.parametrize("options", [("--no-leader-elect",), ("--namespace", "kube-public")])
+def test_who_works_beside_a_leader_is_told(furnished: HubProcess, tmp_path: Path, options: tuple[str, ...]) -> None:
+    run = controllers(furnished, tmp_path / "log", "--controllers", "cluster-sets", *options)
+    run.says("(lease echelon-system/echelon-controllers) leads on this hub, too")
+    assert run.stop() == 0
+
+
+def test_a_namespace_that_was_named_for_the_lease_must_exist(furnished: HubProcess, tmp_path: Path) -> None:
+    run = controllers(furnished, tmp_path / "log", "--controllers", "cluster-sets", "--namespace", "echelon-sytem")
+    assert run.process.wait(timeout=60) == 1
+    assert "kubectl create namespace echelon-sytem" in run.log.read_text()
+    assert "Traceback" not in run.log.read_text()
 
 
 def test_a_second_process_waits_for_the_lease_and_shows_metrics(furnished: HubProcess, tmp_path: Path) -> None:

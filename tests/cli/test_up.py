@@ -52,6 +52,22 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert "Traceback" not in log.read_text(), log.read_text()
 
 
+def test_controllers_beside_those_of_the_fleet_wait(up: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "echelon", "run", "--kubeconfig", str(up)]
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        _wait(lambda: process.poll() is not None or "waits: echelon-up holds the lease" in log.read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert "the controllers are ready" not in log.read_text()
+
+
 def _wait(reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not reached():

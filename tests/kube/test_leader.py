@@ -1,6 +1,7 @@
 """Leader election: never two at once, seen by somebody who watches only the work, and the next one begins in time."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
@@ -9,7 +10,10 @@ from typing import Any, TypeVar
 import pytest
 
 from echelon.api.coordination import LEASE, Lease
+from echelon.api.rbac import CLUSTER_ROLE as ROLE
+from echelon.api.rbac import CLUSTER_ROLE_BINDING
 from echelon.fleet.loop import PROCESS, run, running
+from echelon.hub.access.identity import AUTHENTICATED, User
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import Client, MergePatch
@@ -429,10 +433,70 @@ def test_work_that_ends_ends_the_election_and_what_it_raises_is_raised() -> None
 def test_a_missing_namespace_is_said_at_once() -> None:
     async def main() -> None:
         election = contender(await hub(), "first", namespace="nowhere")
-        with pytest.raises(ElectionImpossible, match=r'needs the namespace nowhere: namespaces "nowhere" not found'):
+        said = r'needs the namespace nowhere \(kubectl create namespace nowhere\): namespaces "nowhere" not found'
+        with pytest.raises(ElectionImpossible, match=said):
             await election.run(asyncio.Event().wait)  # type: ignore[arg-type]
 
     run(main())
+
+
+def test_whoever_waits_says_for_whom(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        client, observer = await hub(), Observer()
+        first = asyncio.create_task(contender(client, "first").run(observer.work_of("first")))
+        await asyncio.sleep(10)
+        second = asyncio.create_task(contender(client, "second").run(observer.work_of("second")))
+        await asyncio.sleep(600)
+        await stop(second)
+        await stop(first)
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    waits = [record.message for record in caplog.records if "waits" in record.message]
+    assert waits == ["second waits: first holds the lease kube-system/controllers"]
+
+
+@pytest.mark.parametrize("verb", ["get", "create", "patch"])
+def test_whoever_may_not_use_the_lease_says_which_verb_is_missing_where_and_goes_on_when_it_may(
+    verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        client, observer = await hub(), Observer()
+        somebody = User("somebody", (AUTHENTICATED,))
+        if verb == "patch":  # there is a lease already
+            task = asyncio.create_task(contender(client, "before").run(observer.work_of("before")))
+            await asyncio.sleep(5)
+            await stop(task)
+        await grant(client, [each for each in ("get", "create", "patch") if each != verb])
+        limited = InProcessClient(client._cluster, somebody)
+        task = asyncio.create_task(contender(limited, "limited").run(observer.work_of("limited")))
+        await asyncio.sleep(110)
+        assert "limited" not in observer.working
+        await client.patch(ROLE.untyped(), "leases", MergePatch({"rules": [rule("get", "create", "patch")]}))
+        await asyncio.sleep(10)
+        assert "limited" in observer.working
+        await stop(task)
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2  # one a minute
+    where = f"limited may not {verb} the lease controllers in namespace kube-system, and waits until it may: "
+    assert said[0].startswith(where)
+    assert f'User "somebody" cannot {verb} resource "leases"' in said[0]
+
+
+def rule(*verbs: str) -> dict[str, Any]:
+    return {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": list(verbs)}
+
+
+async def grant(client: Client, verbs: list[str]) -> None:
+    """Let somebody do some things with leases."""
+    await client.create(ROLE.untyped(), {"metadata": {"name": "leases"}, "rules": [rule(*verbs)]})
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "leases"}
+    binding = {"metadata": {"name": "leases"}, "subjects": [subject], "roleRef": role}
+    await client.create(CLUSTER_ROLE_BINDING.untyped(), binding)
 
 
 def test_times_that_cannot_be_safe_are_refused() -> None:

@@ -16,11 +16,23 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from echelon.cli.connection import Connection, connected
 from echelon.cli.process import parse_listen, stop_on_signals
 from echelon.cli.process import run as run_main
-from echelon.controllers.running import MULTICLUSTER, NAMES, Controllers, Lease, MissingKinds, UnknownController, freeze
+from echelon.controllers.running import (
+    LEASE_NAMESPACE,
+    MULTICLUSTER,
+    NAMES,
+    Controllers,
+    Lease,
+    MissingKinds,
+    UnknownController,
+    freeze,
+)
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.kube.clock import SystemClock
+from echelon.kube.errors import ApiError
 from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
 from echelon.kube.metrics import Metrics
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,8 +58,13 @@ class _Settings:
     is_flag=True,
     help="Publish decisions also as the PlacementDecision of multicluster.x-k8s.io.",
 )
-@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="Work only with the lease.")
-@click.option("--namespace", default="", help="Namespace of the lease; that of the context if not given.")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Work only with the lease. Without it, nothing keeps a second process from working on the same objects.",
+)
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Namespace of the lease.")
 @click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
 @click.option(
     "--silent-share",
@@ -70,7 +87,7 @@ def run(
 ) -> None:
     """Run controllers in the foreground, until SIGTERM or Ctrl-C.
 
-    Of several processes that are started with leader election, one works and the others wait.
+    Of several processes that name the same namespace for their lease, one works and the others wait.
     """
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
@@ -78,7 +95,7 @@ def run(
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
     names += (MULTICLUSTER,) if publish_multicluster else ()
     listen = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
-    lease = Lease(namespace or connection.load().namespace) if leader_elect else None
+    lease = Lease(namespace) if leader_elect else None
     try:
         run_main(_serve(_Settings(connection, names, lease, listen, ControllerSettings(silent_share=silent_share))))
     except UnknownController as error:
@@ -103,6 +120,7 @@ async def _serve(settings: _Settings) -> None:
             settings=settings.controllers,
         )
         await made.check()
+        await _warn_of_rivals(made, settings.lease)
         if settings.metrics_listen is not None:
             runner = await _show_metrics(metrics.registry, *settings.metrics_listen)
             stack.push_async_callback(runner.cleanup)
@@ -117,6 +135,17 @@ async def _serve(settings: _Settings) -> None:
             with suppress(asyncio.CancelledError):
                 await working
     click.echo("the controllers have stopped", err=True)
+
+
+async def _warn_of_rivals(made: Controllers, lease: Lease | None) -> None:
+    """Say so if two are about to work on the same objects. It may be meant: they may have different controllers."""
+    try:
+        rivals = await made.rivals(lease)
+    except ApiError as error:
+        _log.warning("whether others lead here cannot be seen: %s", error)
+        return
+    for rival in rivals:
+        _log.warning("%s leads on this hub, too: two that run the same controllers undo each other's work", rival)
 
 
 def _ready() -> None:

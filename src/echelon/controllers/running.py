@@ -10,9 +10,12 @@ import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Any
 
+from echelon.api.coordination import LEASE
+from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
 from echelon.controllers import (
@@ -27,10 +30,11 @@ from echelon.controllers import (
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement_metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
+from echelon.engine.work_set.progress import moment
 from echelon.kube.client import Client, Reader
 from echelon.kube.clock import Clock, SystemClock
 from echelon.kube.controller import Controller
-from echelon.kube.errors import NotFound
+from echelon.kube.errors import AlreadyExists, ApiError, NotFound
 from echelon.kube.leader import LeaderElection
 from echelon.kube.metrics import Metrics, measure_lag
 
@@ -95,6 +99,11 @@ _CONTROLLERS = {
 NAMES = tuple(name for name in _CONTROLLERS if name != MULTICLUSTER)
 
 
+LEASE_NAMESPACE = "echelon-system"
+# Whose lease was renewed that lately may be at work; clocks of machines differ, but not by that.
+_ALIVE = timedelta(minutes=10)
+
+
 def _kinds_of(names: Iterable[str]) -> tuple[Kind[Any], ...]:
     """Return what controllers need; raise UnknownController if one does not exist."""
     needed: dict[str, Kind[Any]] = {}
@@ -112,10 +121,11 @@ def custom_kinds_of(names: Iterable[str]) -> tuple[Kind[Any], ...]:
 
 @dataclass(frozen=True)
 class Lease:
-    """Where processes agree on who works."""
+    """Where processes agree on who works: in one place for all, or there would be as many leaders as places."""
 
-    namespace: str
+    namespace: str = LEASE_NAMESPACE
     name: str = "echelon-controllers"
+    seconds: float = 15.0  # after which another one takes over
 
 
 class Controllers:
@@ -158,10 +168,46 @@ class Controllers:
         if lease is None:
             await self._work(ready)
             return
+        if lease.namespace == LEASE_NAMESPACE:  # any other one was named by a person, and may be mistyped
+            await self._make_namespace()
         election = LeaderElection(
-            self._client, self._clock, lease.name, lease.namespace, self._instance, random=self._random
+            self._client,
+            self._clock,
+            lease.name,
+            lease.namespace,
+            self._instance,
+            random=self._random,
+            lease_seconds=lease.seconds,
+            renew_seconds=lease.seconds * 2 / 3,
+            retry_seconds=lease.seconds * 2 / 15,
         )
         await election.run(lambda: self._work(ready))
+
+    async def rivals(self, lease: Lease | None) -> list[str]:
+        """Return who leads elsewhere, as far as that can be seen: under a lease of that name in another namespace.
+
+        Without a lease of one's own, that is anybody who has one.
+        """
+        name, own = (lease or Lease()).name, lease.namespace if lease is not None else None
+        recent = self._clock.now() - _ALIVE
+        return [
+            f"{each.spec.holder_identity} (lease {each.metadata.namespace}/{name})"
+            for each in (await self._client.list(LEASE, fields=f"metadata.name={name}")).items
+            if each.metadata.namespace != own
+            and each.spec.holder_identity
+            and (renewed := moment(each.spec.renew_time)) is not None
+            and renewed > recent
+        ]
+
+    async def _make_namespace(self) -> None:
+        """Have a place for the lease. Whether there is one, and why not, is what the election finds out."""
+        body = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": {"name": LEASE_NAMESPACE}}
+        try:
+            await self._client.create(NAMESPACE.untyped(), body)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            _log.info("the namespace %s was not made: %s", LEASE_NAMESPACE, error)
 
     async def _work(self, ready: Callable[[], None] | None) -> None:
         ground = Ground(self._client, self._clock, self._random, self._metrics, self._instance, self._settings)

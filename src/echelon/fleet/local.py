@@ -25,7 +25,7 @@ from echelon.api.guards import GUARDED, guards
 from echelon.api.kinds import Kind
 from echelon.api.kruise import GROUP as KRUISE
 from echelon.api.work import APPLIED_MANIFEST_WORK
-from echelon.controllers.running import Controllers
+from echelon.controllers.running import Controllers, Lease
 from echelon.engine.cel import CEL_AVAILABLE
 from echelon.fleet.member.fleet import ClusterFor, Fleet
 from echelon.fleet.member.member import Member
@@ -112,7 +112,8 @@ class Local:
             metrics=Metrics(),
             instance="echelon-up",
         )
-        self._controllers = self._spawn(controllers.run(), "controllers")
+        # Nobody else has to take over here. But whoever points `echelon run` at this hub must not work beside it.
+        self._controllers = self._spawn(controllers.run(Lease(seconds=60.0)), "controllers")
         return controllers
 
     async def restart_controllers(self) -> None:

@@ -31,6 +31,7 @@ from echelon.kube.clock import Clock
 _log = logging.getLogger(__name__)
 
 _JITTER = 0.2
+_COMPLAINT_SECONDS = 60.0
 # After a standstill of the whole process the time to stop has passed already; work that stops now is not stubborn.
 _LAST_CHANCE_SECONDS = 1.0
 _RELEASED_SECONDS = 1  # a released lease says so with an empty holder; the duration is for those that look at it alone
@@ -91,6 +92,8 @@ class LeaderElection:
         self._renewed = 0.0  # when the last successful write of the record was sent
         self._sure = False  # whether the record is, as far as we know, what we wrote last
         self._leading = False
+        self._verb = "get"  # of the last request
+        self._complained = -math.inf
 
     @property
     def leading(self) -> bool:
@@ -117,7 +120,11 @@ class LeaderElection:
             await asyncio.sleep(self._retry_pause())
 
     async def _acquire(self) -> None:
-        while not await self._try():  # noqa: ASYNC110 - the lease is on a server
+        waits_for = ""
+        while not await self._try():
+            if self._held_by_other() and self._holder() != waits_for:
+                waits_for = self._holder()
+                _log.info("%s waits: %s holds the lease %s/%s", self.identity, waits_for, self._namespace, self._name)
             # Back when the lease runs out, if that is sooner: the next one begins as early as it may.
             await asyncio.sleep(min(self._retry_pause(), self._runs_out_in()))
         _log.info("%s leads: it holds the lease %s/%s", self.identity, self._namespace, self._name)
@@ -184,6 +191,8 @@ class LeaderElection:
                 return await self._take_or_renew()
         except TimeoutError:
             _log.warning("the lease %s/%s: no answer in %s s", self._namespace, self._name, self._request_seconds)
+        except errors.Forbidden as error:
+            self._complain(error)
         except errors.ApiError as error:
             _log.log(
                 logging.INFO if isinstance(error, errors.Conflict | errors.AlreadyExists) else logging.WARNING,
@@ -193,6 +202,15 @@ class LeaderElection:
                 error,
             )
         return False
+
+    def _complain(self, error: errors.Forbidden) -> None:
+        """Say what is forbidden, now and then: only somebody else can change that, and the next try comes soon."""
+        now = asyncio.get_running_loop().time()
+        if now < self._complained + _COMPLAINT_SECONDS:
+            return
+        self._complained = now
+        where = f"the lease {self._name} in namespace {self._namespace}"
+        _log.error("%s may not %s %s, and waits until it may: %s", self.identity, self._verb, where, error)
 
     async def _take_or_renew(self) -> bool:
         if not self._sure:
@@ -214,6 +232,7 @@ class LeaderElection:
         return True
 
     async def _read(self) -> Lease | None:
+        self._verb = "get"
         try:
             return await self._client.get(LEASE, self._name, self._namespace)
         except errors.NotFound:
@@ -262,6 +281,7 @@ class LeaderElection:
         return record
 
     async def _write(self, before: Lease | None, record: dict[str, Any]) -> Lease:
+        self._verb = "create" if before is None else "patch"
         if before is not None:
             expected = {"uid": before.metadata.uid, "resourceVersion": before.metadata.resource_version}
             patch = MergePatch({"metadata": expected, "spec": record})
@@ -275,7 +295,9 @@ class LeaderElection:
         try:
             return await self._client.create(LEASE, body, self._namespace)
         except errors.NotFound as error:
-            raise ElectionImpossible(f"the lease {self._name} needs the namespace {self._namespace}: {error}") from None
+            how = f"kubectl create namespace {self._namespace}"
+            text = f"the lease {self._name} needs the namespace {self._namespace} ({how}): {error}"
+            raise ElectionImpossible(text) from None
 
     async def _release(self) -> None:
         """Let the next one begin at once. If that does not work, the lease runs out by itself."""
