@@ -256,6 +256,7 @@ def wrongs(world: World) -> Iterator[str]:
     """Tell what is not as it has to be at rest."""
     observer = observer_of(world)
     scene, now = observer.scene(), observer.now
+    scene = replace(scene, attempts=scene.stored)  # whoever is not among them and may start has to
     if not scene.settled:
         yield "the decisions are not settled"
     for cluster, work in scene.works.items():
