@@ -87,7 +87,14 @@ class World:
     agents: list[asyncio.Task[None]] = field(default_factory=list)
     running: list[Agent] = field(default_factory=list)
 
-    def start(self, settings: Settings | None = None, *, hash_: str = HUB, agent_id: str = "") -> asyncio.Task[None]:
+    def start(
+        self,
+        settings: Settings | None = None,
+        *,
+        hash_: str = HUB,
+        agent_id: str = "",
+        member: Client | None = None,
+    ) -> asyncio.Task[None]:
         cluster = self.member.cluster
 
         async def act_as(name: str, groups: Sequence[str]) -> Client:
@@ -95,7 +102,7 @@ class World:
 
         agent = Agent(
             self.hub.client,
-            self.member.client,
+            member or self.member.client,
             CLUSTER,
             server=self.member.client,
             clock=running().clock,
@@ -160,6 +167,14 @@ class World:
 
     async def resources(self, name: str = "w") -> list[str]:
         return [f"{each.resource} {each.name}" for each in (await self.record(name)).status.applied_resources]
+
+    async def owners(self, name: str) -> list[str]:
+        """Return the names of the records that a config map belongs to."""
+        live = await self.member.get(CONFIG_MAP, name)
+        return [each["name"] for each in live["metadata"].get("ownerReferences", [])]
+
+    async def records(self) -> list[str]:
+        return sorted(each.metadata.name for each in (await self.member.client.list(APPLIED_MANIFEST_WORK)).items)
 
     async def touch(self, name: str = "w") -> None:
         """Ask for another attempt."""

@@ -70,6 +70,22 @@ def test_the_namespace_is_default_if_the_context_has_none(tmp_path: Path) -> Non
     assert load(kubeconfig(tmp_path), environ={}).namespace == "default"
 
 
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [
+        ("https://hub.example:6443", "https://hub.example:6443"),
+        ("https://hub.example:6443/", "https://hub.example:6443/"),
+        ("https://Hub.example", "https://Hub.example"),
+        ("HTTPS://hub.example", "https://hub.example"),
+        ("hub.example", "hub.example"),
+        ("10.0.0.1:6443", "10.0.0.1:6443"),
+        ("localhost:6443", "localhost:6443"),
+    ],
+)
+def test_the_server_is_also_known_as_client_go_spells_it(tmp_path: Path, written: str, spelled: str) -> None:
+    assert load(kubeconfig(tmp_path, {"server": written}), environ={}).host == spelled
+
+
 def test_a_path_in_the_server_url_survives_and_its_last_slash_does_not(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, {"server": "https://hub.example/clusters/blue/"})
     assert load(path, environ={}).server == "https://hub.example/clusters/blue"

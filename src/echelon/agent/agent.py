@@ -8,6 +8,7 @@ import asyncio
 import logging
 from random import Random
 
+from echelon.agent.adopting import BY_WORK, Adoption
 from echelon.agent.applying import Applier
 from echelon.agent.discovery import ServedKinds
 from echelon.agent.ending import Endings, Eviction, Unheard, is_ending
@@ -23,6 +24,7 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.crd import crd
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManifestWork, ManifestWork
 from echelon.engine.work.cleaning import Place
+from echelon.engine.work.identity import Identity
 from echelon.kube.cache import Key
 from echelon.kube.client import Client, Documents
 from echelon.kube.clock import Clock
@@ -63,16 +65,19 @@ class Agent:
         chosen = settings or Settings()
         self._member = member
         self._works_seen = Informer(hub, MANIFEST_WORK, cluster, random=random, metrics=metrics)
-        self._records_seen = Informer(member, APPLIED_MANIFEST_WORK, random=random, metrics=metrics)
+        self._records_seen = Informer(
+            member, APPLIED_MANIFEST_WORK, indexers={BY_WORK: _work_of}, random=random, metrics=metrics
+        )
         self._registration = Registration(
             hub, member, server, cluster, clock=clock, random=random, settings=chosen, manager=HUB_MANAGER
         )
-        records = Records(member, self._records_seen, hub_hash, agent_id or hub_hash, MANAGER)
-        self._records = records
+        passes = Passes(Applier(member, MANAGER), ServedKinds(server), ExecutorCheck(member, act_as))
+        self._identity = identity = Identity(hub_hash, agent_id or hub_hash)
+        adoption = Adoption(member, self._records_seen, identity, lambda record: passes.strays(record, ()), MANAGER)
+        self._records = records = Records(member, self._records_seen, identity, adoption, MANAGER)
         self.sights = Sights(
             member, limit=chosen.max_watches, random=random, metrics=metrics, changed=self._object_changed
         )
-        passes = Passes(Applier(member, MANAGER), ServedKinds(server), ExecutorCheck(member, act_as))
         self._works = Works(
             hub,
             self._works_seen,
@@ -100,12 +105,12 @@ class Agent:
             at_once=1,
             last_retry=_LAST_RETRY_SECONDS,
         )
-        eviction = Eviction(self._works_seen, self._records_seen, records, chosen.eviction_grace_seconds)
+        eviction = Eviction(self._works_seen, self._records_seen, identity, chosen.eviction_grace_seconds)
         self._eviction = Controller(
             "eviction", eviction, member, clock, recorder=Unheard(), random=random, manager=MANAGER, metrics=metrics
         )
         self._eviction.watch(self._records_seen)
-        self._eviction.watch(self._works_seen, keys=self._record_key, when=_comes_or_goes)
+        self._eviction.watch(self._works_seen, keys=self._record_keys, when=_comes_or_goes)
         self._works_seen.on_change(self._work_changed)
         self._records_seen.on_change(self._record_changed)
 
@@ -162,12 +167,25 @@ class Agent:
         record = delta.object
         if delta.new is None or is_ending(record):
             self._ending_turns.queue.add(record.metadata.name)
-        if delta.new is None and (work := self._records.work_of(record)):
-            self._works.apply_again(work)
-            self._work_turns.queue.add(work)
+        if self._means_applying(delta):
+            self._works.apply_again(record.spec.manifest_work_name)
+            self._work_turns.queue.add(record.spec.manifest_work_name)
 
-    def _record_key(self, work: ManifestWork) -> tuple[Key, ...]:
-        return (Key(self._records.name_of(work.metadata.name)),)
+    def _means_applying(self, delta: Delta[AppliedManifestWork]) -> bool:
+        """Whether a work has lost its record, or there is one that it can take over."""
+        if delta.new is None:
+            return self._identity.is_of_this_hub(delta.object)
+        work = self._works_seen.get(delta.new.spec.manifest_work_name, self._works_seen.namespace)
+        return delta.old is None and work is not None and self._identity.continues(work, delta.new)
+
+    def _record_keys(self, work: ManifestWork) -> tuple[Key, ...]:
+        name = work.metadata.name
+        earlier = (each.metadata.name for each in self._records_seen.by_index(BY_WORK, name))
+        return tuple(Key(each) for each in dict.fromkeys((self._records.name_of(name), *earlier)))
+
+
+def _work_of(record: AppliedManifestWork) -> tuple[str, ...]:
+    return (record.spec.manifest_work_name,)
 
 
 def _comes_or_goes(delta: Delta[ManifestWork]) -> bool:

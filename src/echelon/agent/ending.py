@@ -13,6 +13,7 @@ from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, Manifes
 from echelon.controllers.conditions import timestamp
 from echelon.engine.plan import NOTHING, Delete, Emit, Patch, Plan
 from echelon.engine.work.cleaning import recorded
+from echelon.engine.work.identity import Identity
 from echelon.kube.cache import Key
 from echelon.kube.informer import Informer
 
@@ -24,21 +25,22 @@ class Eviction:
         self,
         works: Informer[ManifestWork],
         informer: Informer[AppliedManifestWork],
-        records: Records,
+        identity: Identity,
         grace_seconds: float,
     ) -> None:
         self._works = works
         self._informer = informer
-        self._records = records
+        self._identity = identity
         self._grace_seconds = grace_seconds
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one record."""
         record = self._informer.get(key.name)
-        if record is None or record.metadata.deletion_timestamp or not self._records.ours(record):
+        if record is None or record.metadata.deletion_timestamp or not self._identity.is_ours(record):
             return NOTHING
-        work = self._records.work_of(record)
-        wanted = bool(work) and self._is_there(work)
+        named = Key(record.spec.manifest_work_name, self._works.namespace)
+        # What cannot be read is not missing.
+        wanted = self._identity.is_wanted(self._works.get(*named), record) or named in self._works.unreadable
         since = record.status.eviction_start_time
         if wanted or self._grace_seconds >= NEVER_SECONDS:
             return Plan((_marked(record, None),)) if since else NOTHING
@@ -49,11 +51,6 @@ class Eviction:
             return Plan(look_again_after=left)
         meta = record.metadata
         return Plan((Delete(APPLIED_MANIFEST_WORK, meta.name, uid=meta.uid, resource_version=meta.resource_version),))
-
-    def _is_there(self, work: str) -> bool:
-        """Whether the hub has a work, be it one that cannot be read."""
-        key = Key(work, self._works.namespace)
-        return self._works.get(*key) is not None or key in self._works.unreadable
 
 
 class Endings:

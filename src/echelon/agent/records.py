@@ -4,11 +4,14 @@ A record outlives the agent and the connection to the hub, and the objects belon
 when everything that it lists is gone; until then it shows what is still in the way.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from echelon.agent.adopting import Adoption
+from echelon.agent.recorded import is_gone, kind_of
 from echelon.agent.settings import RECORD_FINALIZER
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
@@ -21,10 +24,13 @@ from echelon.api.work import (
 )
 from echelon.engine.work import intent
 from echelon.engine.work.cleaning import Fate, recorded, removal
+from echelon.engine.work.identity import WORK_UID, Identity
 from echelon.engine.work.ownership import owner_reference
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
-from echelon.kube.errors import AlreadyExists, Conflict, NotFound
+from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from echelon.kube.informer import Delta, Informer
+
+_log = logging.getLogger(__name__)
 
 
 class RecordEnding(Exception):
@@ -35,12 +41,17 @@ class Records:
     """Reads and writes the records of one agent's works."""
 
     def __init__(
-        self, member: Client, informer: Informer[AppliedManifestWork], hub_hash: str, agent_id: str, manager: str
+        self,
+        member: Client,
+        informer: Informer[AppliedManifestWork],
+        identity: Identity,
+        adoption: Adoption,
+        manager: str,
     ) -> None:
         self._member = member
         self._informer = informer
-        self._hub_hash = hub_hash
-        self._agent_id = agent_id
+        self._identity = identity
+        self._adoption = adoption
         self._options = WriteOptions(field_manager=manager)
         self._own: dict[str, AppliedManifestWork] = {}  # as we wrote them, until the cache shows it
         self._confirmed: set[str] = set()  # records that this process has written
@@ -48,15 +59,11 @@ class Records:
 
     def name_of(self, work: str) -> str:
         """Return the name of a work's record."""
-        return f"{self._hub_hash}-{work}"
-
-    def work_of(self, record: AppliedManifestWork) -> str:
-        """Return the work that a record is of; nothing if it is another hub's."""
-        return record.spec.manifest_work_name if record.spec.hub_hash == self._hub_hash else ""
+        return self._identity.name_of(work)
 
     def ours(self, record: AppliedManifestWork) -> bool:
         """Whether this agent takes care of a record."""
-        return (record.spec.agent_id or record.spec.hub_hash) == self._agent_id
+        return self._identity.is_ours(record)
 
     def get(self, name: str) -> AppliedManifestWork | None:
         """Return a record in the newest state that is known."""
@@ -72,19 +79,43 @@ class Records:
     async def ensure(self, work: ManifestWork, *, settled: bool) -> AppliedManifestWork:
         """Return the record of a work, which says what is about to be applied. Raises `RecordEnding`.
 
+        What was applied under earlier addresses of the hub is listed there, too. What of it cannot be taken over stays
+        with its earlier record until the next time: it is no reason not to apply the rest.
+
         `settled`: nothing of what was intended before can have been left behind.
         """
+        record = await self._present(work, settled=settled)
+        try:
+            return await self._adopt(work, record)
+        except ApiError as error:
+            _log.warning("what was applied for %s before the hub moved: %s", work.metadata.name, error)
+            return self._own.get(record.metadata.name, record)
+
+    async def _adopt(self, work: ManifestWork, record: AppliedManifestWork) -> AppliedManifestWork:
+        for old in self._adoption.earlier(work):
+            found = await self._adoption.listed(old)
+            record = await self.list_resources(record, [*found, *record.status.applied_resources])
+            await self._adoption.take_over(old, record, recorded(found))
+        return record
+
+    async def _present(self, work: ManifestWork, *, settled: bool) -> AppliedManifestWork:
+        """Return the record of a work under the hub's present address."""
         name, spec = self.name_of(work.metadata.name), self._spec(work)
         wanted = intent.intended(work.spec.workload.manifests)
         record = self.get(name) or await self._create(name, work, spec, intent.written(wanted))
         if record.metadata.deletion_timestamp:
+            if not self.ours(record):  # whoever made it is not here any more to end it
+                await self._patch(record, {"spec": msgspec.to_builtins(spec)})
             raise RecordEnding(f"what was applied for {work.metadata.name} before is still being removed")
         changes: JSONObject = {} if record.spec == spec else {"spec": msgspec.to_builtins(spec)}
+        notes: JSONObject = {}
+        if record.metadata.annotations.get(WORK_UID) != work.metadata.uid:
+            notes[WORK_UID] = work.metadata.uid
         known = intent.read(record.metadata.annotations)
-        if not wanted <= known:
-            text = intent.written(wanted if settled else wanted | known)
-            if text:
-                changes["metadata"] = {"annotations": {intent.ANNOTATION: text}}
+        if not wanted <= known and (text := intent.written(wanted if settled else wanted | known)):
+            notes[intent.ANNOTATION] = text
+        if notes:
+            changes["metadata"] = {"annotations": notes}
         if changes or name not in self._confirmed:
             # A process may be born into the past; what it makes there would be missing in the record of the present.
             # A write that changes nothing costs nothing, and fails if the record is not the newest.
@@ -97,8 +128,7 @@ class Records:
         self, name: str, work: ManifestWork, spec: AppliedManifestWorkSpec, applying: str
     ) -> AppliedManifestWork:
         metadata: JSONObject = {"name": name, "labels": work.metadata.labels, "finalizers": [RECORD_FINALIZER]}
-        if applying:
-            metadata["annotations"] = {intent.ANNOTATION: applying}
+        metadata["annotations"] = {WORK_UID: work.metadata.uid} | ({intent.ANNOTATION: applying} if applying else {})
         body: JSONObject = {
             "apiVersion": APPLIED_MANIFEST_WORK.api_version,
             "kind": APPLIED_MANIFEST_WORK.kind,
@@ -112,18 +142,28 @@ class Records:
         except AlreadyExists:
             return await self._member.get(APPLIED_MANIFEST_WORK, name)
 
-    async def list_resources(self, record: AppliedManifestWork, resources: Sequence[AppliedResource]) -> None:
-        """Write down what was applied, if that has changed."""
+    async def list_resources(
+        self, record: AppliedManifestWork, resources: Sequence[AppliedResource]
+    ) -> AppliedManifestWork:
+        """Write down what was applied, if that has changed; return the record as it is then."""
         listed = recorded(resources)
-        if listed != record.status.applied_resources:
-            body = {"status": {"appliedResources": [msgspec.to_builtins(each) for each in listed]}}
-            await self._patch(record, body, "status")
+        if listed == record.status.applied_resources:
+            return record
+        body = {"status": {"appliedResources": [msgspec.to_builtins(each) for each in listed]}}
+        return await self._patch(record, body, "status")
 
-    async def end(self, work: str) -> bool:
+    async def end(self, work: ManifestWork) -> bool:
         """Ask for the end of a work's record; tell whether it is gone."""
+        name = self.name_of(work.metadata.name)
+        known = self.get(name)
+        if self._adoption.earlier(work) or (known is not None and not self.ours(known)):
+            try:
+                await self._adopt(work, await self._present(work, settled=False))
+            except RecordEnding:
+                return False
         try:
             # A read may be of the past, and what it does not show would stay behind; a write is always of now.
-            await self._member.delete(APPLIED_MANIFEST_WORK, self.name_of(work))
+            await self._member.delete(APPLIED_MANIFEST_WORK, name)
         except NotFound:
             return True
         return False
@@ -144,7 +184,7 @@ class Records:
             try:
                 live = await self._member.get(kind, resource.name, resource.namespace)
             except NotFound:
-                if not await self._is_gone(kind, resource):
+                if not await is_gone(self._member, resource):
                     left.append(resource)
                 continue
             decided = removal(resource, live, owner)
@@ -169,17 +209,6 @@ class Records:
             return True
         except Conflict:
             return False
-        return False
-
-    async def _is_gone(self, kind: Kind[Any], resource: AppliedResource) -> bool:
-        """Make sure that an object is gone: a read may be of the past, an attempt to write is not."""
-        how = DeleteOptions(Preconditions(uid=resource.uid), dry_run=True)
-        try:
-            await self._member.delete(kind, resource.name, resource.namespace, options=how)
-        except NotFound:
-            return True
-        except Conflict:
-            return False  # there is something; the next look will show what
         return False
 
     async def _disown(
@@ -207,21 +236,11 @@ class Records:
 
     def _spec(self, work: ManifestWork) -> AppliedManifestWorkSpec:
         return AppliedManifestWorkSpec(
-            hub_hash=self._hub_hash, agent_id=self._agent_id, manifest_work_name=work.metadata.name
+            hub_hash=self._identity.hub_hash,
+            agent_id=self._identity.agent_id,
+            manifest_work_name=work.metadata.name,
         )
 
     def _seen(self, delta: Delta[AppliedManifestWork]) -> None:
         if delta.new is None:
             self._confirmed.discard(delta.object.metadata.name)
-
-
-def kind_of(resource: AppliedResource) -> Kind[Any]:
-    """Return the kind under which a recorded object is asked for."""
-    return Kind(
-        resource.group,
-        resource.version,
-        "",
-        resource.resource,
-        dict[str, Any],
-        namespaced=bool(resource.namespace),
-    )

@@ -230,7 +230,7 @@ class Works:
             conditions = wire(with_condition(work.status.conditions, deleting))
             work = await self._patch(work, {"status": {"conditions": conditions}}, "status")
             self._ending.add(work.metadata.uid)
-        if await self._records.end(work.metadata.name):
+        if await self._records.end(work):
             kept = [name for name in work.metadata.finalizers if name != FINALIZER]
             await self._patch(work, {"metadata": {"finalizers": kept or None}})
             self._ending.discard(work.metadata.uid)

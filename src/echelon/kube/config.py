@@ -61,9 +61,13 @@ class Impersonation:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """A server, how to recognise it, how to reach it and who to be. Without an authority the system's count."""
+    """A server, how to recognise it, how to reach it and who to be. Without an authority the system's count.
+
+    `host` is the server as the file spells it, slash and all: clients in Go pass that on, and derive names from it.
+    """
 
     server: str
+    host: str = ""
     authority: bytes = field(default=b"", repr=False)
     insecure: bool = False
     tls_server_name: str = ""
@@ -103,6 +107,7 @@ def in_cluster(environ: Mapping[str, str] = os.environ, service_account: Path = 
     authority, namespace = service_account / "ca.crt", service_account / "namespace"
     return ClusterConfig(
         server=server,
+        host=server,
         authority=authority.read_bytes() if authority.exists() else b"",
         proxy_url=_environment_proxy(server, environ),
         user=User(token_file=service_account / "token"),
@@ -131,6 +136,7 @@ def from_kubeconfig(
     authority, server = _authority(cluster), _server(cluster, user)
     return ClusterConfig(
         server=server,
+        host=_host(cluster.value.server),
         authority=authority,
         insecure=cluster.value.insecure_skip_tls_verify,
         tls_server_name=cluster.value.tls_server_name,
@@ -165,6 +171,12 @@ def _server(cluster: Entry[ClusterFields], user: Entry[UserFields] | None) -> st
     if parts.username or parts.query or parts.fragment:
         raise cluster.invalid("server", "must not have a user, a query or a fragment")
     return said.rstrip("/")
+
+
+def _host(said: str) -> str:
+    """Return a server as client-go hands it on: nothing is added or taken away, but schemes are in small letters."""
+    scheme, colon, rest = said.partition("://")
+    return f"{scheme.lower()}{colon}{rest}" if colon else said
 
 
 def _authority(cluster: Entry[ClusterFields]) -> bytes:

@@ -1,0 +1,120 @@
+"""Taking over what was applied under an earlier address of the hub.
+
+Objects belong to a record, and go with it. So the new record lists them before it owns them, each object changes its
+owner in one write, and the old record goes only when nothing is its any more. Whoever dies in between has left objects
+with one owner or the other, and both records; the next one begins again and finds most of it done.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from echelon.agent.recorded import is_gone, kind_of
+from echelon.agent.settings import RECORD_FINALIZER
+from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork
+from echelon.engine.work.identity import Identity
+from echelon.engine.work.ownership import owned, owner_reference, references, with_owner, without_owner
+from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
+from echelon.kube.errors import ApiError, Conflict, NotFound
+from echelon.kube.informer import Informer
+
+# The index of records by the work that they are of.
+BY_WORK = "work"
+# A record that is back so soon was made by an agent that lives. Two that took from each other would never end.
+AGAIN_SECONDS = 600.0
+
+Strays = Callable[[AppliedManifestWork], Awaitable[list[AppliedResource]]]
+
+_log = logging.getLogger(__name__)
+
+
+class Adoption:
+    """Finds records of earlier addresses and takes over what they list.
+
+    `informer` has the index `BY_WORK`; `strays` tells what may have been applied for a record without being listed.
+    """
+
+    def __init__(
+        self, member: Client, informer: Informer[AppliedManifestWork], identity: Identity, strays: Strays, manager: str
+    ) -> None:
+        self._member = member
+        self._informer = informer
+        self._identity = identity
+        self._strays = strays
+        self._options = WriteOptions(field_manager=manager)
+        self._taken: dict[str, tuple[str, float]] = {}  # uid and time, by the name of the record
+
+    def earlier(self, work: ManifestWork) -> list[AppliedManifestWork]:
+        """Return the records of a work that were made under other addresses."""
+        found = self._informer.by_index(BY_WORK, work.metadata.name)
+        return [each for each in found if self._identity.continues(work, each) and not self._was_taken(each)]
+
+    async def listed(self, old: AppliedManifestWork) -> list[AppliedResource]:
+        """Return everything that may belong to a record; of two entries for an object the later one knows more."""
+        return [*await self._strays(old), *old.status.applied_resources]
+
+    async def take_over(
+        self, old: AppliedManifestWork, new: AppliedManifestWork, resources: Iterable[AppliedResource]
+    ) -> None:
+        """Make objects of one record those of another, and let the first one go. Raises `ApiError` if some are left.
+
+        The new record must list them already.
+        """
+        failure: ApiError | None = None
+        for resource in resources:
+            try:
+                await self._move(resource, old, new)
+            except ApiError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        await self._drop(old)
+        now = asyncio.get_running_loop().time()
+        self._taken = {name: each for name, each in self._taken.items() if now - each[1] < AGAIN_SECONDS}
+        self._taken[old.metadata.name] = (old.metadata.uid, now)
+        _log.info("%s goes on with what %s lists", new.metadata.name, old.metadata.name)
+
+    async def _move(self, resource: AppliedResource, old: AppliedManifestWork, new: AppliedManifestWork) -> None:
+        kind, before, after = kind_of(resource), owner_reference(old), owner_reference(new)
+        try:
+            live = await self._member.get(kind, resource.name, resource.namespace)
+        except NotFound:
+            if await is_gone(self._member, resource):
+                return
+            raise Conflict(f"{resource.resource} {resource.name} was not there and is again") from None
+        if not owned(live, before):
+            return
+        meta = live["metadata"]
+        owners = with_owner(without_owner(references(live), before), after)
+        body = {"ownerReferences": owners, "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        await self._member.patch(
+            kind, resource.name, MergePatch({"metadata": body}), resource.namespace, options=self._options
+        )
+
+    async def _drop(self, old: AppliedManifestWork) -> None:
+        """Let a record go that has nothing any more, unless somebody has written to it since it was read."""
+        meta = old.metadata
+        kept = [name for name in meta.finalizers if name != RECORD_FINALIZER]
+        body = {"finalizers": kept or None, "uid": meta.uid, "resourceVersion": meta.resource_version}
+        try:
+            await self._member.patch(
+                APPLIED_MANIFEST_WORK, meta.name, MergePatch({"metadata": body}), options=self._options
+            )
+            how = DeleteOptions(Preconditions(uid=meta.uid))
+            await self._member.delete(APPLIED_MANIFEST_WORK, meta.name, options=how)
+        except NotFound:
+            return
+
+    def _was_taken(self, record: AppliedManifestWork) -> bool:
+        """Whether a record was taken over already: the cache does not know yet, or somebody makes it again."""
+        name = record.metadata.name
+        uid, since = self._taken.get(name, ("", 0.0))
+        if not uid or asyncio.get_running_loop().time() - since >= AGAIN_SECONDS:
+            return False
+        if uid != record.metadata.uid:
+            _log.warning(
+                "%s is there again: another agent works for the same hub under another address; stop it, or give each "
+                "of them an --agent-id",
+                name,
+            )
+        return True
