@@ -1,6 +1,9 @@
 """Whatever fails, and wherever the agent dies: in the end the cluster is as the works say, and nothing stays behind."""
 
 import asyncio
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ from echelon.kube.faults import Faults
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, config_map
 
-HUB = hub_hash("https://hub.example")
+HUBS = tuple(hub_hash(f"https://{name}.example") for name in ("hub", "moved", "moved-again"))
 ALWAYS = ("kept", "shared")
 # What each work asks for, one step after the other; the last step is what it comes to.
 STEPS: dict[str, list[dict[str, str]]] = {
@@ -48,7 +51,9 @@ async def ask(client: Client, name: str, wanted: dict[str, str]) -> None:
         await client.patch(MANIFEST_WORK.untyped(), name, MergePatch({"spec": spec}), CLUSTER)
 
 
-async def build(world: World) -> None:
+async def build(world: World, hubs: tuple[str, ...] = HUBS[:1]) -> None:
+    """Make a world in which each life of the agent finds the hub under the next of some addresses."""
+    lives = count()
     await world.add_cluster()
     await world.add_cluster(CLUSTER)
     hub = world.client()
@@ -72,7 +77,7 @@ async def build(world: World) -> None:
             clock=world.loop.clock,
             random=world.random,
             metrics=Metrics(),
-            hub_hash=HUB,
+            hub_hash=hubs[next(lives) % len(hubs)],
             # A process that is born into the past of a replica may apply a work that is gone; this ends it.
             settings=Settings(eviction_grace_seconds=600),
         )
@@ -127,7 +132,7 @@ def kept(world: World, commit: Committed) -> str | None:
 
 
 def _of(obj: JSONObject, work: str) -> bool:
-    return any(each["name"] == f"{HUB}-{work}" for each in obj["metadata"].get("ownerReferences", []))
+    return any(each["name"].endswith(f"-{work}") for each in obj["metadata"].get("ownerReferences", []))
 
 
 SCENARIO = Scenario("works under faults", build, goal, (Invariant("wanted objects stay", kept),), chaos_seconds=400.0)
@@ -148,3 +153,17 @@ def test_an_agent_can_die_at_any_write(side: str) -> None:
         outcome = simulate(scenario, number, Faults(**where))
         crashed += any(outcome.injected.values())
     assert crashed > 25
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_an_agent_gets_through_chaos_while_its_hub_moves(seed: int) -> None:
+    simulate(replace(SCENARIO, name="works under faults on a hub that moves", build=partial(build, hubs=HUBS)), seed)
+
+
+@pytest.mark.parametrize("side", ["crash_before", "crash_after"])
+def test_an_agent_can_die_at_any_write_while_its_hub_moves(side: str) -> None:
+    calm: Any = {"kill_seconds": (20.0, 40.0), "restart_seconds": (0.0, 20.0), "chaos_seconds": 200.0}
+    scenario = Scenario("moves", partial(build, hubs=HUBS), goal, SCENARIO.invariants, **calm)
+    for number in range(1, 40):
+        where: Any = {side: number}
+        simulate(scenario, number, Faults(**where))

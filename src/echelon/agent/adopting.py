@@ -82,11 +82,12 @@ class Adoption:
             if await is_gone(self._member, resource):
                 return
             raise Conflict(f"{resource.resource} {resource.name} was not there and is again") from None
-        if not owned(live, before):
-            return
         meta = live["metadata"]
-        owners = with_owner(without_owner(references(live), before), after)
-        body = {"ownerReferences": owners, "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        body = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        if owned(live, before):
+            body["ownerReferences"] = with_owner(without_owner(references(live), before), after)
+        # Also if there is nothing to change: only a write makes sure that it is not the past of an object that goes
+        # with the old record.
         await self._member.patch(
             kind, resource.name, MergePatch({"metadata": body}), resource.namespace, options=self._options
         )
