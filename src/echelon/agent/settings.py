@@ -26,5 +26,8 @@ class Settings:
 
 
 def hub_hash(url: str) -> str:
-    """Return the name under which records refer to a hub."""
+    """Return the name under which records refer to a hub whose kubeconfig has this server, letter by letter.
+
+    Other agents hash what the file has: a slash more or less would be another hub, with a second owner for everything.
+    """
     return sha256(url.encode()).hexdigest()

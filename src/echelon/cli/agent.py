@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from random import Random
 import click
 
 from echelon.agent.agent import Agent
-from echelon.agent.settings import MANAGER, Settings, hub_hash
+from echelon.agent.settings import MANAGER, Settings
+from echelon.agent.settings import hub_hash as hash_of
 from echelon.cli.connection import Connection, errors_said
 from echelon.cli.process import run as run_main
 from echelon.cli.process import stop_on_signals
@@ -43,7 +45,16 @@ class _Wanted:
     hub: Connection
     member: Connection
     agent_id: str
+    hub_hash: str
     settings: Settings
+
+
+def _checked_hash(context: click.Context, param: click.Parameter, value: str) -> str:
+    """Records are named after it, and the name of a work has to fit behind it."""
+    if value and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?", value):
+        rule = "up to 64 lower-case letters, digits and '-', with a letter or digit at both ends"
+        raise click.BadParameter(f"{value!r} must be {rule}", context, param)
+    return value
 
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -56,6 +67,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--kubeconfig", type=_FILE, help="Kubeconfig of the cluster; the pod's own cluster if not given.")
 @click.option("--context", help="Context of the cluster in its kubeconfig.")
 @click.option("--agent-id", default="", help="Tells agents apart that work for several hubs; the hub's hash if empty.")
+@click.option(
+    "--hub-hash",
+    default="",
+    callback=_checked_hash,
+    help="What records on the cluster call the hub; the SHA-256 of its address, as its kubeconfig has it, if empty.",
+)
 @click.option(
     "--status-sync-interval",
     type=_Duration(),
@@ -94,6 +111,7 @@ def agent(
     kubeconfig: Path | None,
     context: str | None,
     agent_id: str,
+    hub_hash: str,
     status_sync_interval: float,
     grace: float,
     max_feedback_watch: int,
@@ -116,7 +134,7 @@ def agent(
     )
     hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
     with errors_said():
-        run_main(_serve(_Wanted(cluster, hub, member, agent_id, settings)))
+        run_main(_serve(_Wanted(cluster, hub, member, agent_id, hub_hash, settings)))
 
 
 async def _serve(wanted: _Wanted) -> None:
@@ -133,7 +151,7 @@ async def _serve(wanted: _Wanted) -> None:
             clock=SystemClock(),
             random=Random(),  # noqa: S311 - jitter is no secret
             metrics=Metrics(),
-            hub_hash=hub_hash(hub_config.server),
+            hub_hash=wanted.hub_hash or hash_of(hub_config.host),
             agent_id=wanted.agent_id,
             settings=wanted.settings,
             act_as=_Impersonating(member_config, stack).client,

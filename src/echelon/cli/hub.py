@@ -22,7 +22,11 @@ CONTEXT = "echelon"
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory for state and keys.")
 @click.option("--memory", is_flag=True, help="Keep everything in memory; nothing survives the end.")
 @click.option(
-    "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Port 0 takes a free one."
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Port 0 takes a free one; with --data, the one that it had before.",
 )
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="Kubeconfig to write once ready.")
 @click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Also serve a logical cluster; repeatable.")

@@ -28,7 +28,11 @@ _USUAL = (
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws which clusters are troubled.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Directory for state and keys.")
 @click.option(
-    "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Port 0 takes a free one."
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Port 0 takes a free one; with --data, the one that it had before.",
 )
 @click.option(
     "--kubeconfig",

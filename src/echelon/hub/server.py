@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import logging
 import random
@@ -30,6 +31,7 @@ from echelon.hub.access.identity import (
 from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
 from echelon.hub.access.tokens import AccountTokens
+from echelon.hub.address import PortTaken, remember_port, remembered_port
 from echelon.hub.admission import Request, Target
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
@@ -127,12 +129,22 @@ class Hub:
             max_field_size=_LONGEST_LINE,
             keepalive_timeout=120,
         )
+        await self._listen(self._web)
+        self._ready = True
+
+    async def _listen(self, serve: web.Server) -> None:
+        host, port, data = self.settings.host, self.settings.port, self.settings.data
+        before = remembered_port(data) if data is not None and not port else 0
         context = pki.server_ssl_context(self.keys)
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            self._web, self.settings.host, self.settings.port, ssl=context, backlog=1024
-        )
-        self._ready = True
+        try:
+            self._listener = await loop.create_server(serve, host, port or before, ssl=context, backlog=1024)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortTaken(host, port or before, remembered=bool(before)) from error
+            raise
+        if data is not None:
+            remember_port(data, self.port)
 
     async def add_cluster(self, name: str, *, history: int = HISTORY) -> LogicalCluster:
         """Open a logical cluster, new or stored; the empty name is the hub's own."""
