@@ -1,5 +1,6 @@
 """Accepted clusters get a namespace and rights that end at its border."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.errors import Forbidden, NotFound
-from tests.controllers.hub import Hub, told
+from tests.controllers import hub as world
+from tests.controllers.hub import Hub
 
 CONTROLLER = "cluster-registration"
 WORK = {"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]}}}
@@ -29,6 +31,14 @@ async def serve_works(hub: Hub) -> None:
     for definition in registry.crds():
         if definition["spec"]["group"] == WORK_GROUP:
             await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+
+
+def told(story: Callable[[Hub], Awaitable[None]]) -> None:
+    async def with_works(hub: Hub) -> None:
+        await serve_works(hub)
+        await story(hub)
+
+    world.told(with_works)
 
 
 async def work(hub: Hub, namespace: str) -> None:
@@ -101,7 +111,6 @@ async def border(mine: Client, a: str = "a", b: str = "b") -> None:
 
 def test_an_accepted_cluster_gets_a_namespace_and_its_agent_rights_in_it_only() -> None:
     async def story(hub: Hub) -> None:
-        await serve_works(hub)
         hub.start(CONTROLLER)
         await hub.clusters(["a", "b"])
         await hub.settle()

@@ -89,7 +89,7 @@ class Registration:
 
     async def run(self) -> None:
         """Renew the lease and say what the cluster is, until cancelled."""
-        failures = 0
+        failures, told = 0, ""
         while True:
             every = float(self._settings.lease_seconds)
             try:
@@ -97,11 +97,12 @@ class Registration:
                 cluster = await self._hub.get(MANAGED_CLUSTER, self._cluster)
                 every = float(cluster.spec.lease_duration_seconds or every)
                 await self._say(cluster)
-                failures = 0
+                failures, told = 0, ""
             except ApiError as error:
                 failures += 1
-                if not isinstance(error, Conflict):
-                    extra = {"cluster": self._cluster}
+                # Once: the agent of a cluster that has left the fleet is refused every minute, for ever.
+                if not isinstance(error, Conflict) and str(error) != told:
+                    told, extra = str(error), {"cluster": self._cluster}
                     _log.warning("%s cannot tell the hub that it is alive: %s", self._cluster, error, extra=extra)
                 every = min(every, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16))
             await asyncio.sleep(every * self._random.uniform(0.9, 1.0))

@@ -3,10 +3,12 @@
 An agent runs where the hub's administrators have no say, so its credentials must be worth as little as possible to
 whoever steals them: the works, the lease and the events of its own namespace, and the status of its own cluster. It
 cannot read secrets, not even there, and it cannot change its cluster's labels or taints, which decide what it is
-trusted with. When the acceptance is taken back, so are the rights; the namespace and its works stay.
+trusted with. When the acceptance is taken back, so are the rights; the namespace and its works stay. A cluster that is
+deleted leaves in an order of its own, for which it is given a finalizer. Its rights are not owned by it: whoever deletes
+it together with what it owns would revoke them before they have served their purpose.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,21 +23,23 @@ from echelon.api.meta import Condition
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.work import GROUP as WORK
+from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
 from echelon.controllers.health import LEASE_NAME
+from echelon.controllers.leaving import CLUSTER_LABEL, Left, is_leaving, leave, stays
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
 from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
-KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER,)
-CLUSTER_LABEL = f"{GROUP}/managedCluster"
+KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANIFEST_WORK)
 ACCEPTED = "HubAcceptedManagedCluster"
 ACCOUNT = "echelon-agent"
 WORKERS = 8
 
 _MINE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+# The bindings first: a role that nobody has is harmless.
 _RIGHTS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE, ROLE)
 # Of what we made, the fields that have to stay as we made them.
 _KEPT = {
@@ -62,29 +66,49 @@ class _Wanted:
 class RegistrationReconciler:
     """Plans the namespace and the rights of one cluster."""
 
-    def __init__(self, clusters: Informer[ManagedCluster], mine: dict[str, Informer[Any]]) -> None:
+    def __init__(
+        self, clusters: Informer[ManagedCluster], works: Informer[ManifestWork], mine: dict[str, Informer[Any]]
+    ) -> None:
         self._clusters = clusters
+        self._works = works
         self._mine = mine
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one cluster."""
         cluster = self._clusters.get(key.name)
-        if cluster is None or cluster.metadata.deletion_timestamp:
-            return NOTHING
-        wanted = _wanted(cluster)
+        if cluster is None:
+            return Plan(self._revoked(key.name, _RIGHTS))
+        if is_leaving(cluster):
+            return leave(cluster, self._left(key.name), now)
         if cluster.spec.hub_accepts_client:
-            actions: list[Action] = [
-                Apply(each.kind, each.name, each.body, each.namespace) for each in wanted if not self._is_there(each)
-            ]
-            return Plan(tuple(actions), _condition(cluster, now, accepted=True))
+            first = stays(cluster)
+            made = (
+                Apply(each.kind, each.name, each.body, each.namespace)
+                for each in _wanted(key.name)
+                if not self._is_there(each)
+            )
+            actions: tuple[Action, ...] = (*([first] if first else []), *made)
+            return Plan(actions, _condition(cluster, now, accepted=True))
         if find(cluster.status.conditions, ACCEPTED) is None:
             return NOTHING  # nobody has decided yet
-        # The bindings first: a role that nobody has is harmless.
-        rights = sorted((each for each in wanted if each.kind in _RIGHTS), key=lambda each: _RIGHTS.index(each.kind))
-        there = [each for each in rights if self._mine[each.kind.resource].get(each.name, each.namespace) is not None]
-        return Plan(
-            tuple(Delete(each.kind, each.name, each.namespace) for each in there),
-            _condition(cluster, now, accepted=False),
+        return Plan(self._revoked(key.name, _RIGHTS), _condition(cluster, now, accepted=False))
+
+    def is_leaving(self, name: str) -> bool:
+        """Whether a cluster is on its way out."""
+        cluster = self._clusters.get(name)
+        return cluster is not None and is_leaving(cluster)
+
+    def _left(self, name: str) -> Left:
+        namespace = self._mine[NAMESPACE.resource].get(name)
+        return Left(self._works.values(name), namespace, self._revoked(name, (*_RIGHTS, SERVICE_ACCOUNT)))
+
+    def _revoked(self, name: str, kinds: Sequence[Kind[Any]]) -> tuple[Delete, ...]:
+        """Return what takes away what a cluster has of some kinds, in their order."""
+        found = sorted((each for each in _wanted(name) if each.kind in kinds), key=lambda each: kinds.index(each.kind))
+        return tuple(
+            Delete(each.kind, each.name, each.namespace)
+            for each in found
+            if self._mine[each.kind.resource].get(each.name, each.namespace) is not None
         )
 
     def _is_there(self, wanted: _Wanted) -> bool:
@@ -96,17 +120,21 @@ class RegistrationReconciler:
         if field is None:
             return True
         ours = msgspec.convert(wanted.body, wanted.kind.type)
-        return bool(getattr(live, field) == getattr(ours, field))
+        return not live.metadata.owner_references and bool(getattr(live, field) == getattr(ours, field))
 
 
 def cluster_registration_controller(ground: Ground) -> Controller:
     """Return a controller that lets clusters in."""
-    clusters = ground.informer(MANAGED_CLUSTER)
+    clusters, works = ground.informer(MANAGED_CLUSTER), ground.informer(MANIFEST_WORK)
     mine: dict[str, Informer[Any]] = {kind.resource: ground.informer(kind, labels=CLUSTER_LABEL) for kind in _MINE}
-    controller = ground.controller("cluster-registration", RegistrationReconciler(clusters, mine), workers=WORKERS)
+    reconciler = RegistrationReconciler(clusters, works, mine)
+    controller = ground.controller("cluster-registration", reconciler, workers=WORKERS)
     controller.watch(clusters, when=_matters)
+    controller.watch(
+        works, keys=_home_of, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace)
+    )
     for informer in mine.values():
-        controller.watch(informer, keys=_cluster_of, when=lambda delta: not delta.initial)
+        controller.watch(informer, keys=_cluster_of)
     return controller
 
 
@@ -116,35 +144,39 @@ def _matters(delta: Delta[ManagedCluster]) -> bool:
         return True
     # A generation covers more than the acceptance, and what was said has to be said of the present one: kubectl wait
     # does not believe a condition that is about an older spec.
+    if (old.metadata.deletion_timestamp, old.metadata.finalizers) != (
+        new.metadata.deletion_timestamp,
+        new.metadata.finalizers,
+    ):
+        return True
     return old.metadata.generation != new.metadata.generation or old.status.conditions != new.status.conditions
+
+
+def _home_of(work: ManifestWork) -> Iterable[Key]:
+    return (Key(work.metadata.namespace),)
 
 
 def _cluster_of(obj: Any) -> Iterable[Key]:
     return (Key(obj.metadata.labels.get(CLUSTER_LABEL, "")),)
 
 
-def _wanted(cluster: ManagedCluster) -> list[_Wanted]:
+def _wanted(name: str) -> list[_Wanted]:
     """Return everything that an accepted cluster has, in the order in which it is made."""
-    name = cluster.metadata.name
     everywhere, inside = f"open-cluster-management:managedcluster:{name}", f"open-cluster-management:{name}:agent"
     return [
-        _object(cluster, NAMESPACE, name, "", {}),
-        _object(cluster, SERVICE_ACCOUNT, ACCOUNT, name, {}),
-        _object(cluster, ROLE, inside, name, {"rules": _rules_inside()}),
-        _object(cluster, ROLE_BINDING, inside, name, _grant("Role", inside, name)),
-        _object(cluster, CLUSTER_ROLE, everywhere, "", {"rules": _rules_everywhere(name)}),
-        _object(cluster, CLUSTER_ROLE_BINDING, everywhere, "", _grant("ClusterRole", everywhere, name)),
+        _object(name, NAMESPACE, name, "", {}),
+        _object(name, SERVICE_ACCOUNT, ACCOUNT, name, {}),
+        _object(name, ROLE, inside, name, {"rules": _rules_inside()}),
+        _object(name, ROLE_BINDING, inside, name, _grant("Role", inside, name)),
+        _object(name, CLUSTER_ROLE, everywhere, "", {"rules": _rules_everywhere(name)}),
+        _object(name, CLUSTER_ROLE_BINDING, everywhere, "", _grant("ClusterRole", everywhere, name)),
     ]
 
 
-def _object(cluster: ManagedCluster, kind: Kind[Any], name: str, namespace: str, content: JSONObject) -> _Wanted:
-    meta = cluster.metadata
-    metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: meta.name}}
+def _object(cluster: str, kind: Kind[Any], name: str, namespace: str, content: JSONObject) -> _Wanted:
+    metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: cluster}}
     if namespace:
         metadata["namespace"] = namespace
-    if kind in _RIGHTS:
-        owner = {"apiVersion": cluster.api_version, "kind": cluster.kind, "name": meta.name, "uid": meta.uid}
-        metadata["ownerReferences"] = [owner]
     return _Wanted(
         kind, name, namespace, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
     )

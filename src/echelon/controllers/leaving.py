@@ -1,0 +1,111 @@
+"""The way of a cluster out of the fleet.
+
+What runs on a cluster can be removed by its agent only, and the agent needs its rights for that. So a deleted cluster
+stays until its works are gone; then goes the namespace that was made for it, and the agent's rights are the last. If
+the agent is gone for good, a person has to say so: nobody else can tell that from an outage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
+from echelon.api.core import NAMESPACE, Namespace
+from echelon.api.meta import Condition
+from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.controllers.conditions import find, timestamp, wire, with_condition
+from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together
+
+FINALIZER = f"{GROUP}/resource-cleanup"
+CLUSTER_LABEL = f"{GROUP}/managedCluster"
+DELETING = "Deleting"
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Left:
+    """What there still is of a cluster that leaves. `rights` are in the order in which they go."""
+
+    works: Sequence[ManifestWork]
+    namespace: Namespace | None
+    rights: Sequence[Delete]
+
+
+def is_leaving(cluster: ManagedCluster) -> bool:
+    """Whether a cluster is on its way out: it gets no new works."""
+    return bool(cluster.metadata.deletion_timestamp)
+
+
+def stays(cluster: ManagedCluster) -> Patch | None:
+    """Return what makes a deleted cluster wait for its end; nothing if it would already."""
+    meta = cluster.metadata
+    if FINALIZER in meta.finalizers:
+        return None
+    return _with_finalizers(cluster, [*meta.finalizers, FINALIZER])
+
+
+def is_made_for(cluster: ManagedCluster, namespace: Namespace) -> bool:
+    """Whether a namespace goes with a cluster: it has our label and was not there before."""
+    ours = namespace.metadata.labels.get(CLUSTER_LABEL) == cluster.metadata.name
+    return ours and (namespace.metadata.creation_timestamp or "") >= (cluster.metadata.creation_timestamp or "")
+
+
+def leave(cluster: ManagedCluster, left: Left, now: datetime) -> Plan:
+    """Plan the next step of a cluster on its way out."""
+    if FINALIZER not in cluster.metadata.finalizers:
+        return NOTHING
+    if left.works:
+        going = [each.metadata for each in left.works if not each.metadata.deletion_timestamp]
+        deletes = tuple(Delete(MANIFEST_WORK, each.name, each.namespace, each.uid) for each in going)
+        return Plan((Together(deletes),) if deletes else (), _said(cluster, _waits_for(cluster, left.works), now))
+    if left.namespace is not None and is_made_for(cluster, left.namespace):
+        meta = left.namespace.metadata
+        ends = () if meta.deletion_timestamp else (Delete(NAMESPACE, meta.name, uid=meta.uid),)
+        return Plan(ends, _said(cluster, _ends(left.namespace), now))
+    if left.rights:
+        return Plan(tuple(left.rights))
+    return Plan((_with_finalizers(cluster, [each for each in cluster.metadata.finalizers if each != FINALIZER]),))
+
+
+def _waits_for(cluster: ManagedCluster, works: Sequence[ManifestWork]) -> str:
+    names = sorted(each.metadata.name for each in works)
+    shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    count = "1 work" if len(names) == 1 else f"{len(names)} works"
+    hint = f"if it is gone for good: echelon cluster detach {cluster.metadata.name} --force"
+    return f"The agent has to remove {count} ({shown}) from the cluster; {hint}"
+
+
+def _ends(namespace: Namespace) -> str:
+    why = [each.message for each in namespace.status.conditions if each.status == "True" and each.message]
+    return " ".join([f"Namespace {namespace.metadata.name} is being removed.", *why])
+
+
+def _with_finalizers(cluster: ManagedCluster, finalizers: Sequence[str]) -> Patch:
+    meta = cluster.metadata
+    body = {"metadata": {"finalizers": list(finalizers) or None}}
+    return Patch(MANAGED_CLUSTER, meta.name, body, uid=meta.uid, resource_version=meta.resource_version)
+
+
+def _said(cluster: ManagedCluster, message: str, now: datetime) -> Patch | None:
+    """Return what says why a cluster is still there; nothing if that has been said."""
+    meta = cluster.metadata
+    known = find(cluster.status.conditions, DELETING)
+    if known is not None and (known.message, known.observed_generation) == (message, meta.generation):
+        return None
+    said = Condition(
+        type=DELETING,
+        status="False",
+        observed_generation=meta.generation,
+        last_transition_time=timestamp(now),
+        reason="ResourceRemaining",
+        message=message,
+    )
+    body = {"status": {"conditions": wire(with_condition(cluster.status.conditions, said))}}
+    return Patch(
+        MANAGED_CLUSTER,
+        meta.name,
+        body,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        subresource="status",
+    )
