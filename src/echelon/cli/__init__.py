@@ -9,6 +9,7 @@ from echelon import __version__
 
 _COMMANDS = {
     "agent": "Make a cluster part of a fleet.",
+    "cluster": "Take clusters out of the fleet.",
     "crds": "Print the custom resource definitions and admission policies.",
     "demo": "Roll a change out on a simulated fleet, and look at it.",
     "doctor": "Check what a hub lacks.",

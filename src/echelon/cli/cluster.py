@@ -1,0 +1,241 @@
+"""`echelon cluster`: take clusters out of the fleet.
+
+Deleting a cluster's object is all that is needed while its agent lives: controllers and agent do the rest, in order. So
+the command shows what that means before and waits for it after. Only where the agent is gone for good it does more.
+"""
+
+import asyncio
+import difflib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import click
+
+from echelon.agent.settings import FINALIZER as AGENT_FINALIZER
+from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
+from echelon.api.coordination import LEASE, Lease
+from echelon.api.core import NAMESPACE, Namespace
+from echelon.api.printing import human_duration
+from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.cli.connection import Connection, connected
+from echelon.controllers.conditions import find
+from echelon.controllers.health import AVAILABLE, LEASE_NAME
+from echelon.controllers.leaving import is_leaving, is_made_for, stays
+from echelon.engine.work_set.progress import moment
+from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions
+from echelon.kube.errors import Conflict, NotFound
+
+_LOOK_SECONDS = 0.5
+_MISSED_RENEWALS = 5
+_DEFAULT_LEASE_SECONDS = 60
+_TRIES = 8
+_NAMED = 5
+
+
+@click.group()
+def cluster() -> None:
+    """Take clusters out of the fleet."""
+
+
+@cluster.command()
+@click.argument("name")
+@connected
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@click.option("--force", is_flag=True, help="Do not wait for the agent: it is gone, and what it applied stays.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Return when the cluster is gone.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up waiting after so long, with exit code 1. What was begun goes on.",
+)
+def detach(*, name: str, connection: Connection, dry_run: bool, force: bool, wait: bool, timeout: float) -> None:
+    """Take a cluster out of the fleet: its workloads, its works, its namespace on the hub, its agent's rights.
+
+    The agent removes the workloads, so it has to run until the cluster is gone. If it never will again, --force ends
+    the works without it and says what stays behind on the cluster.
+    """
+    asyncio.run(_detach(connection, name, dry_run=dry_run, force=force, timeout=timeout if wait else None))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A cluster and what belongs to it."""
+
+    cluster: ManagedCluster
+    works: Sequence[ManifestWork]
+    namespace: Namespace | None
+    lease: Lease | None
+
+    @property
+    def name(self) -> str:
+        return self.cluster.metadata.name
+
+    def silence(self, now: datetime) -> int | None:
+        """For how many seconds its agent has been silent; None if it never said anything."""
+        heard = moment(self.lease.spec.renew_time) if self.lease is not None else None
+        return int((now - heard).total_seconds()) if heard is not None else None
+
+    def is_silent(self, now: datetime) -> bool:
+        """Whether its agent has been silent for longer than one that lives, by the hub's clock or by ours."""
+        available, silence = find(self.cluster.status.conditions, AVAILABLE), self.silence(now)
+        if silence is None or (available is not None and available.status == "Unknown"):
+            return True
+        every = self.cluster.spec.lease_duration_seconds
+        return silence > _MISSED_RENEWALS * (every if every > 0 else _DEFAULT_LEASE_SECONDS)
+
+
+async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bool, timeout: float | None) -> None:
+    async with connection.open() as client:
+        seen, now = await _look(client, name), datetime.now(UTC)
+        if seen is None:
+            raise click.ClickException(await _unknown(client, name))
+        if force and not dry_run and not seen.is_silent(now) and not is_leaving(seen.cluster):
+            raise click.ClickException(
+                f"the agent of {name} was heard {_ago(seen, now)}, and --force would leave its workloads behind; detach "
+                "it without --force first, and use that only if this does not come to an end"
+            )
+        for line in _plan(seen, now, dry_run=dry_run, force=force):
+            click.echo(line)
+        if dry_run:
+            return
+        await _begin(client, seen)
+        if force:
+            await _end_works(client, seen)
+        if timeout is None:
+            click.echo(f"cluster {name} is leaving")
+            return
+        await _wait(client, seen, force=force, timeout=timeout)
+        click.echo(f"cluster {name} has left the fleet; stop its agent, or it asks to join again when it restarts")
+
+
+async def _look(client: Client, name: str) -> _Seen | None:
+    try:
+        found = await client.get(MANAGED_CLUSTER, name)
+    except NotFound:
+        return None
+    namespace: Namespace | None = None
+    lease: Lease | None = None
+    with suppress(NotFound):
+        namespace = await client.get(NAMESPACE, name)
+        lease = await client.get(LEASE, LEASE_NAME, name)
+    works = sorted((await client.list(MANIFEST_WORK, name)).items, key=lambda each: each.metadata.name)
+    return _Seen(found, works, namespace, lease)
+
+
+async def _unknown(client: Client, name: str) -> str:
+    known = [each.metadata.name for each in (await client.list(MANAGED_CLUSTER)).items]
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; it has {len(known)} clusters"
+    return f'the hub has no cluster "{name}"{hint}'
+
+
+def _plan(seen: _Seen, now: datetime, *, dry_run: bool, force: bool) -> Iterator[str]:
+    """Say what is going to happen."""
+    yield f"cluster {seen.name} {'would leave' if dry_run else 'leaves'} the fleet:"
+    names = [each.metadata.name for each in seen.works]
+    objects = [(work.metadata.name, each) for work in seen.works for each in _applied(work)]
+    yield f"  works      {len(names)}{': ' + _some(names) if names else ''}"
+    yield f"  objects    {len(objects)} on the cluster, {'which stay there' if force else 'removed by its agent'}"
+    if force:
+        for work, each in objects:
+            yield f"             {each} of {work}"
+    if seen.namespace is None:
+        yield f"  namespace  {seen.name} is not there"
+    elif is_made_for(seen.cluster, seen.namespace):
+        yield f"  namespace  {seen.name}, with everything in it"
+    else:
+        yield f"  namespace  {seen.name} stays: it was there before the cluster, or is not labelled as its own"
+    yield "  rights     of its agent on the hub"
+    if force:
+        yield f"an agent of {seen.name} that comes back removes the objects after its grace period for missing works"
+    elif seen.is_silent(now) and seen.works:
+        yield (
+            f"its agent was last heard {_ago(seen, now)}, and nobody else can remove the objects; if it is gone for good: "
+            f"echelon cluster detach {seen.name} --force"
+        )
+
+
+def _ago(seen: _Seen, now: datetime) -> str:
+    silence = seen.silence(now)
+    return "never" if silence is None else f"{human_duration(max(silence, 0))} ago"
+
+
+def _applied(work: ManifestWork) -> Iterator[str]:
+    for each in work.status.resource_status.manifests:
+        meta = each.resource_meta
+        if any(said.type == "Applied" and said.status == "True" for said in each.conditions):
+            yield f"{meta.kind} {meta.namespace}/{meta.name}" if meta.namespace else f"{meta.kind} {meta.name}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+
+
+async def _begin(client: Client, seen: _Seen) -> None:
+    """Delete the cluster's object, which first gets what makes it wait for everything else."""
+    found = seen.cluster
+    for attempt in range(_TRIES):
+        if is_leaving(found):
+            return
+        patch, meta = stays(found), found.metadata
+        if patch is None:
+            break
+        try:
+            said = {"uid": meta.uid, "resourceVersion": meta.resource_version, **patch.body["metadata"]}
+            await client.patch(MANAGED_CLUSTER, meta.name, MergePatch({"metadata": said}))
+            break
+        except Conflict:
+            if attempt == _TRIES - 1:
+                raise
+            found = await client.get(MANAGED_CLUSTER, meta.name)
+    how = DeleteOptions(Preconditions(uid=seen.cluster.metadata.uid))
+    await client.delete(MANAGED_CLUSTER, seen.name, options=how)
+
+
+async def _end_works(client: Client, seen: _Seen) -> None:
+    """Delete works without their agent."""
+    for work in seen.works:
+        meta = work.metadata
+        with suppress(NotFound, Conflict):  # gone, or written by somebody else: the next look shows it
+            await client.delete(
+                MANIFEST_WORK, meta.name, meta.namespace, options=DeleteOptions(Preconditions(uid=meta.uid))
+            )
+            kept = [each for each in meta.finalizers if each != AGENT_FINALIZER]
+            body = {"metadata": {"finalizers": kept or None, "uid": meta.uid}}
+            await client.patch(MANIFEST_WORK, meta.name, MergePatch(body), meta.namespace)
+
+
+async def _wait(client: Client, seen: _Seen, *, force: bool, timeout: float) -> None:
+    """Wait until a cluster is gone, and say what it waits for whenever that changes."""
+    uid, end, told = seen.cluster.metadata.uid, time.monotonic() + timeout, ""
+    while True:
+        now = await _look(client, seen.name)
+        if now is None or now.cluster.metadata.uid != uid:  # it has left; what asks to join again is another one
+            return
+        if force:
+            await _end_works(client, now)
+        if (waiting := _waits_for(now)) != told:
+            click.echo(waiting, err=True)
+            told = waiting
+        if time.monotonic() > end:
+            raise click.ClickException(f"cluster {seen.name} is still there after {timeout:g} s: {waiting}")
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _waits_for(seen: _Seen) -> str:
+    if seen.works:
+        names = _some([each.metadata.name for each in seen.works])
+        others = sorted({each for work in seen.works for each in work.metadata.finalizers} - {AGENT_FINALIZER})
+        held = f", held by {', '.join(others)}" if others else ""
+        return f"waits for {len(seen.works)} works to end: {names}{held}"
+    if seen.namespace is not None and is_made_for(seen.cluster, seen.namespace):
+        why = [each.message for each in seen.namespace.status.conditions if each.status == "True" and each.message]
+        return " ".join([f"waits for namespace {seen.name} to end.", *why])
+    return f"waits for the controllers to remove {', '.join(seen.cluster.metadata.finalizers)}; is echelon run at work?"
+
