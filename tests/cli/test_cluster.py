@@ -155,7 +155,7 @@ def test_without_an_agent_the_command_says_so_and_force_ends_it_and_names_what_s
         said = (await here.detach("eu-1", "--timeout", "1", code=1)).output
         assert "its agent was last heard 120m ago" in said
         assert "echelon cluster detach eu-1 --force" in said
-        assert "cluster eu-1 is still there after 1 s: waits for 1 works to end: w" in said
+        assert "cluster eu-1 is still there after 1 s: waits for works to end, 1 of them: w" in said
         forced = (await here.detach("eu-1", "--force")).output
         assert "ConfigMap default/one of w" in forced
         assert "cluster eu-1 has left the fleet" in forced

@@ -233,7 +233,7 @@ def _waits_for(seen: _Seen) -> str:
         names = _some([each.metadata.name for each in seen.works])
         others = sorted({each for work in seen.works for each in work.metadata.finalizers} - {AGENT_FINALIZER})
         held = f", held by {', '.join(others)}" if others else ""
-        return f"waits for {len(seen.works)} works to end: {names}{held}"
+        return f"waits for works to end, {len(seen.works)} of them: {names}{held}"
     if seen.namespace is not None and is_made_for(seen.cluster, seen.namespace):
         why = [each.message for each in seen.namespace.status.conditions if each.status == "True" and each.message]
         return " ".join([f"waits for namespace {seen.name} to end.", *why])

@@ -101,7 +101,7 @@ class Local:
         self._work()
         await self.fleet.start()
         for member in self.fleet.members.values():
-            await _register(client, member)
+            await register(client, member)
             self._spawn(self._agent(member).run(), f"agent of {member.name}")
 
     def _work(self) -> Controllers:
@@ -128,16 +128,11 @@ class Local:
 
     def _agent(self, member: Member) -> Agent:
         name, cluster = member.name, member.cluster
-        user = User(
-            f"system:open-cluster-management:{name}:echelon",
-            (f"system:open-cluster-management:{name}", "system:open-cluster-management", AUTHENTICATED),
-        )
-
         async def act_as(account: str, groups: Sequence[str]) -> Client:
             return member.client(User(account, tuple(groups)))
 
         return Agent(
-            self.hub.client(user=user, field_manager="echelon-agent"),
+            self.hub.client(user=agent_user(name), field_manager="echelon-agent"),
             member.client(field_manager="work-agent"),
             name,
             server=self.hub.client(cluster.name),
@@ -180,6 +175,12 @@ class Local:
         await self.hub.stop()
 
 
+def agent_user(cluster: str) -> User:
+    """Return who the agent of a cluster is on the hub."""
+    groups = (f"system:open-cluster-management:{cluster}", "system:open-cluster-management", AUTHENTICATED)
+    return User(f"system:open-cluster-management:{cluster}:echelon", groups)
+
+
 def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
     count = 0
 
@@ -209,7 +210,7 @@ async def _serve(client: Client, documents: Sequence[JSONObject]) -> None:
         await client.patch(kind, document["metadata"]["name"], ApplyPatch(document, manager="echelon"))
 
 
-async def _register(client: Client, member: Member) -> None:
+async def register(client: Client, member: Member) -> None:
     """Accept a cluster before it asks, as an administrator would who trusts whom they invited."""
     body = {
         "apiVersion": MANAGED_CLUSTER.api_version,
