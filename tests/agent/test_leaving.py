@@ -1,4 +1,4 @@
-"""A cluster that is deleted leaves nothing behind: its workloads go, then its namespace, and its agent's rights last."""
+"""A deleted cluster leaves nothing behind: its workloads go, then its namespace, and its agent's rights last."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -41,13 +41,17 @@ async def fleet_of_one(kubeconfig: Path) -> AsyncIterator[Hub]:
             body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "c1"}, "spec": spec}
             await client.create(kind.untyped(), body, namespace)
         write_kubeconfig(hub, kubeconfig)
-        content = yaml.safe_load(kubeconfig.read_text())
-        for entry in content["clusters"]:
-            entry["cluster"]["server"] += "/" if entry["name"] == "echelon" else ""
-        kubeconfig.write_text(yaml.safe_dump(content))
+        end_with_a_slash(kubeconfig)
         yield hub
     finally:
         await hub.stop()
+
+
+def end_with_a_slash(kubeconfig: Path) -> None:
+    content = yaml.safe_load(kubeconfig.read_text())
+    for entry in content["clusters"]:
+        entry["cluster"]["server"] += "/" if entry["name"] == "echelon" else ""
+    kubeconfig.write_text(yaml.safe_dump(content))
 
 
 async def records(hub: Hub) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from click.testing import CliRunner, Result
 
@@ -66,7 +67,7 @@ class Place:
             while not await reached():  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.05)
 
-    async def has(self, kind: Kind[object], name: str, namespace: str = "", cluster: str = "") -> bool:
+    async def has(self, kind: Kind[Any], name: str, namespace: str = "", cluster: str = "") -> bool:
         try:
             await self.hub.client(cluster).get(kind.untyped(), name, namespace)
         except NotFound:
@@ -99,7 +100,7 @@ async def place(directory: Path) -> AsyncIterator[Place]:
         await hub.stop()
 
 
-async def create(client: Client, kind: Kind[object], name: str, spec: JSONObject, namespace: str = "") -> None:
+async def create(client: Client, kind: Kind[Any], name: str, spec: JSONObject, namespace: str = "") -> None:
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
     await client.create(kind.untyped(), body, namespace)
 

@@ -11,10 +11,9 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE
+from echelon.api.core import NAMESPACE, POD
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.api.core import POD
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.api.work import GROUP as WORK_GROUP

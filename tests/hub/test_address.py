@@ -79,7 +79,7 @@ def test_a_port_that_was_asked_for_and_is_taken_is_named(tmp_path: Path) -> None
 def test_a_memory_that_is_no_port_is_an_error_that_names_the_file(tmp_path: Path, content: str) -> None:
     port_of(tmp_path)
     (tmp_path / "port").write_text(content)
-    with pytest.raises(PortUnreadable, match="port: .*must be a port"):
+    with pytest.raises(PortUnreadable, match=r"port: .*must be a port"):
         port_of(tmp_path)
     chosen = free_port()
     assert port_of(tmp_path, chosen) == chosen

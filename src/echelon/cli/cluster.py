@@ -60,7 +60,7 @@ def detach(*, name: str, connection: Connection, dry_run: bool, force: bool, wai
     The agent removes the workloads, so it has to run until the cluster is gone. If it never will again, --force ends
     the works without it and says what stays behind on the cluster.
     """
-    asyncio.run(_detach(connection, name, dry_run=dry_run, force=force, timeout=timeout if wait else None))
+    asyncio.run(_detach(connection, name, dry_run=dry_run, force=force, patience=timeout if wait else None))
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ class _Seen:
         return silence > _MISSED_RENEWALS * (every if every > 0 else _DEFAULT_LEASE_SECONDS)
 
 
-async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bool, timeout: float | None) -> None:
+async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bool, patience: float | None) -> None:
     async with connection.open() as client:
         seen, now = await _look(client, name), datetime.now(UTC)
         if seen is None:
             raise click.ClickException(await _unknown(client, name))
         if force and not dry_run and not seen.is_silent(now) and not is_leaving(seen.cluster):
             raise click.ClickException(
-                f"the agent of {name} was heard {_ago(seen, now)}, and --force would leave its workloads behind; detach "
-                "it without --force first, and use that only if this does not come to an end"
+                f"the agent of {name} was heard {_ago(seen, now)}, and --force would leave its workloads behind; "
+                "detach it without --force first, and use that only if this does not come to an end"
             )
         for line in _plan(seen, now, dry_run=dry_run, force=force):
             click.echo(line)
@@ -107,10 +107,10 @@ async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bo
         await _begin(client, seen)
         if force:
             await _end_works(client, seen)
-        if timeout is None:
+        if patience is None:
             click.echo(f"cluster {name} is leaving")
             return
-        await _wait(client, seen, force=force, timeout=timeout)
+        await _wait(client, seen, force=force, patience=patience)
         click.echo(f"cluster {name} has left the fleet; stop its agent, or it asks to join again when it restarts")
 
 
@@ -156,8 +156,8 @@ def _plan(seen: _Seen, now: datetime, *, dry_run: bool, force: bool) -> Iterator
         yield f"an agent of {seen.name} that comes back removes the objects after its grace period for missing works"
     elif seen.is_silent(now) and seen.works:
         yield (
-            f"its agent was last heard {_ago(seen, now)}, and nobody else can remove the objects; if it is gone for good: "
-            f"echelon cluster detach {seen.name} --force"
+            f"its agent was last heard {_ago(seen, now)}, and nobody else can remove the objects; if it is gone for "
+            f"good: echelon cluster detach {seen.name} --force"
         )
 
 
@@ -211,9 +211,9 @@ async def _end_works(client: Client, seen: _Seen) -> None:
             await client.patch(MANIFEST_WORK, meta.name, MergePatch(body), meta.namespace)
 
 
-async def _wait(client: Client, seen: _Seen, *, force: bool, timeout: float) -> None:
+async def _wait(client: Client, seen: _Seen, *, force: bool, patience: float) -> None:
     """Wait until a cluster is gone, and say what it waits for whenever that changes."""
-    uid, end, told = seen.cluster.metadata.uid, time.monotonic() + timeout, ""
+    uid, end, told = seen.cluster.metadata.uid, time.monotonic() + patience, ""
     while True:
         now = await _look(client, seen.name)
         if now is None or now.cluster.metadata.uid != uid:  # it has left; what asks to join again is another one
@@ -224,7 +224,7 @@ async def _wait(client: Client, seen: _Seen, *, force: bool, timeout: float) -> 
             click.echo(waiting, err=True)
             told = waiting
         if time.monotonic() > end:
-            raise click.ClickException(f"cluster {seen.name} is still there after {timeout:g} s: {waiting}")
+            raise click.ClickException(f"cluster {seen.name} is still there after {patience:g} s: {waiting}")
         await asyncio.sleep(_LOOK_SECONDS)
 
 
@@ -238,4 +238,3 @@ def _waits_for(seen: _Seen) -> str:
         why = [each.message for each in seen.namespace.status.conditions if each.status == "True" and each.message]
         return " ".join([f"waits for namespace {seen.name} to end.", *why])
     return f"waits for the controllers to remove {', '.join(seen.cluster.metadata.finalizers)}; is echelon run at work?"
-

@@ -8,13 +8,19 @@ the agent is gone for good, a person has to say so: nobody else can tell that fr
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.core import NAMESPACE, Namespace
+from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together
+from echelon.kube.client import Client, DeleteOptions
+from echelon.kube.errors import Conflict
+
+T = TypeVar("T")
 
 FINALIZER = f"{GROUP}/resource-cleanup"
 CLUSTER_LABEL = f"{GROUP}/managedCluster"
@@ -65,6 +71,26 @@ def leave(cluster: ManagedCluster, left: Left, now: datetime) -> Plan:
     if left.rights:
         return Plan(tuple(left.rights))
     return Plan((_with_finalizers(cluster, [each for each in cluster.metadata.finalizers if each != FINALIZER]),))
+
+
+class LastLook:
+    """A writer that deletes no namespace with works in it, whatever a cache knew.
+
+    A work that was written a moment before its cluster was deleted may not be in the cache yet. Its agent would lose
+    its rights with the namespace, and the work would wait for it for ever.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.create, self.patch = client.create, client.patch
+
+    async def delete(
+        self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None
+    ) -> None:
+        """Ask for the end of an object. Raises `Conflict` for a namespace that has works."""
+        if kind is NAMESPACE and (await self._client.list(MANIFEST_WORK, name, limit=1)).items:
+            raise Conflict(f"namespace {name} has works")
+        await self._client.delete(kind, name, namespace, options=options)
 
 
 def _waits_for(cluster: ManagedCluster, works: Sequence[ManifestWork]) -> str:

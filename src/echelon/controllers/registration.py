@@ -3,9 +3,10 @@
 An agent runs where the hub's administrators have no say, so its credentials must be worth as little as possible to
 whoever steals them: the works, the lease and the events of its own namespace, and the status of its own cluster. It
 cannot read secrets, not even there, and it cannot change its cluster's labels or taints, which decide what it is
-trusted with. When the acceptance is taken back, so are the rights; the namespace and its works stay. A cluster that is
-deleted leaves in an order of its own, for which it is given a finalizer. Its rights are not owned by it: whoever deletes
-it together with what it owns would revoke them before they have served their purpose.
+trusted with. When the acceptance is taken back, so are the rights; the namespace and its works stay.
+
+A cluster that is deleted leaves in an order of its own, for which it is given a finalizer. Its rights are not owned by
+it: whoever deletes it together with what it owns would revoke them before they have served their purpose.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,13 +28,14 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
 from echelon.controllers.health import LEASE_NAME
-from echelon.controllers.leaving import CLUSTER_LABEL, Left, is_leaving, leave, stays
+from echelon.controllers.leaving import CLUSTER_LABEL, LastLook, Left, is_leaving, leave, stays
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
 from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
 KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANIFEST_WORK)
+NAME = "cluster-registration"
 ACCEPTED = "HubAcceptedManagedCluster"
 ACCOUNT = "echelon-agent"
 WORKERS = 8
@@ -128,11 +130,18 @@ def cluster_registration_controller(ground: Ground) -> Controller:
     clusters, works = ground.informer(MANAGED_CLUSTER), ground.informer(MANIFEST_WORK)
     mine: dict[str, Informer[Any]] = {kind.resource: ground.informer(kind, labels=CLUSTER_LABEL) for kind in _MINE}
     reconciler = RegistrationReconciler(clusters, works, mine)
-    controller = ground.controller("cluster-registration", reconciler, workers=WORKERS)
-    controller.watch(clusters, when=_matters)
-    controller.watch(
-        works, keys=_home_of, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace)
+    controller = Controller(
+        NAME,
+        reconciler,
+        LastLook(ground.client),
+        ground.clock,
+        recorder=ground.recorder(NAME),
+        random=ground.random,
+        workers=WORKERS,
+        metrics=ground.metrics,
     )
+    controller.watch(clusters, when=_matters)
+    controller.watch(works, keys=_home_of, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace))
     for informer in mine.values():
         controller.watch(informer, keys=_cluster_of)
     return controller

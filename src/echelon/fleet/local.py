@@ -128,6 +128,7 @@ class Local:
 
     def _agent(self, member: Member) -> Agent:
         name, cluster = member.name, member.cluster
+
         async def act_as(account: str, groups: Sequence[str]) -> Client:
             return member.client(User(account, tuple(groups)))
 

@@ -1,0 +1,75 @@
+"""Who is on the way out is decided for no more, and gets nothing new."""
+
+import pytest
+
+from echelon.api import registry
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.base import JSONObject
+from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.core import NAMESPACE
+from echelon.api.work import GROUP as WORK_GROUP
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.leaving import LastLook, is_leaving
+from echelon.kube.errors import Conflict
+from tests.controllers.hub import NS, Hub, told
+
+MANIFEST: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
+
+
+async def serve_works(hub: Hub) -> None:
+    for definition in registry.crds():
+        if definition["spec"]["group"] == WORK_GROUP:
+            await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+
+
+async def works(hub: Hub, cluster: str) -> list[str]:
+    found = (await hub.client.list(MANIFEST_WORK, cluster)).items
+    return sorted(each.metadata.name for each in found if not each.metadata.deletion_timestamp)
+
+
+async def work_set(hub: Hub, name: str) -> None:
+    template: JSONObject = {"workload": {"manifests": [MANIFEST]}}
+    refs = [{"name": "p", "rolloutStrategy": {"type": "All"}}]
+    spec = {"manifestWorkTemplate": template, "placementRefs": refs}
+    await hub.create(MANIFEST_WORK_REPLICA_SET, name, NS, spec=spec)
+    await hub.settle()
+
+
+def test_a_cluster_that_waits_for_its_end_is_in_no_decision_and_gets_no_works() -> None:
+    async def story(hub: Hub) -> None:
+        await serve_works(hub)
+        hub.start("placement", "work-sets", "cluster-registration")
+        await hub.bound_set()
+        await hub.clusters(["a", "b"])
+        await hub.place()
+        await hub.settle()
+        await work_set(hub, "one")
+        assert await works(hub, "a") == await works(hub, "b") == ["one"]
+        held = {"metadata": {"finalizers": ["example.com/agent"]}}  # whose agent is away
+        await hub.patch(MANIFEST_WORK, "one", held, "a")
+        await hub.delete(MANAGED_CLUSTER, "a")
+        await hub.settle()
+        assert is_leaving(await hub.client.get(MANAGED_CLUSTER, "a"))
+        assert await hub.selected() == ["b"]
+        await work_set(hub, "two")
+        assert await works(hub, "a") == []
+        assert await works(hub, "b") == ["one", "two"]
+
+    told(story)
+
+
+def test_a_namespace_is_not_deleted_while_the_server_knows_of_a_work_in_it() -> None:
+    async def story(hub: Hub) -> None:
+        await serve_works(hub)
+        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "a"}})
+        await hub.create(MANIFEST_WORK, "w", "a", spec={"workload": {"manifests": [MANIFEST]}})
+        careful = LastLook(hub.client)
+        with pytest.raises(Conflict, match="namespace a has works"):
+            await careful.delete(NAMESPACE, "a")
+        assert not (await hub.client.get(NAMESPACE, "a")).metadata.deletion_timestamp
+        await hub.delete(MANIFEST_WORK, "w", "a")
+        await careful.delete(NAMESPACE, "a")
+        assert (await hub.client.get(NAMESPACE, "a")).metadata.deletion_timestamp
+
+    told(story)
