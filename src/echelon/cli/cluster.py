@@ -23,7 +23,7 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.cli.connection import Connection, connected
 from echelon.controllers.conditions import find
 from echelon.controllers.health import AVAILABLE, LEASE_NAME
-from echelon.controllers.leaving import is_leaving, is_made_for, stays
+from echelon.controllers.leaving import hold, is_leaving, is_made_for, stays
 from echelon.engine.work_set.progress import moment
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions
 from echelon.kube.errors import Conflict, NotFound
@@ -183,9 +183,9 @@ async def _begin(client: Client, seen: _Seen) -> None:
     for attempt in range(_TRIES):
         if is_leaving(found):
             return
-        patch, meta = stays(found), found.metadata
-        if patch is None:
+        if stays(found):
             break
+        patch, meta = hold(found), found.metadata
         try:
             said = {"uid": meta.uid, "resourceVersion": meta.resource_version, **patch.body["metadata"]}
             await client.patch(MANAGED_CLUSTER, meta.name, MergePatch({"metadata": said}))

@@ -5,7 +5,7 @@ stays until its works are gone; then goes the namespace that was made for it, an
 the agent is gone for good, a person has to say so: nobody else can tell that from an outage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -17,6 +17,7 @@ from echelon.api.meta import Condition
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together
+from echelon.kube.cache import newer
 from echelon.kube.client import Client, DeleteOptions
 from echelon.kube.errors import Conflict
 
@@ -42,12 +43,14 @@ def is_leaving(cluster: ManagedCluster) -> bool:
     return bool(cluster.metadata.deletion_timestamp)
 
 
-def stays(cluster: ManagedCluster) -> Patch | None:
-    """Return what makes a deleted cluster wait for its end; nothing if it would already."""
-    meta = cluster.metadata
-    if FINALIZER in meta.finalizers:
-        return None
-    return _with_finalizers(cluster, [*meta.finalizers, FINALIZER])
+def stays(cluster: ManagedCluster) -> bool:
+    """Whether a cluster would wait for its end, if it were deleted now."""
+    return FINALIZER in cluster.metadata.finalizers
+
+
+def hold(cluster: ManagedCluster) -> Patch:
+    """Return what makes a cluster wait for its end. It fails if the cluster is not as it was seen."""
+    return _with_finalizers(cluster, list(dict.fromkeys([*cluster.metadata.finalizers, FINALIZER])))
 
 
 def is_made_for(cluster: ManagedCluster, namespace: Namespace) -> bool:
@@ -58,7 +61,7 @@ def is_made_for(cluster: ManagedCluster, namespace: Namespace) -> bool:
 
 def leave(cluster: ManagedCluster, left: Left, now: datetime) -> Plan:
     """Plan the next step of a cluster on its way out."""
-    if FINALIZER not in cluster.metadata.finalizers:
+    if not stays(cluster):
         return NOTHING
     if left.works:
         going = [each.metadata for each in left.works if not each.metadata.deletion_timestamp]
@@ -77,19 +80,23 @@ class LastLook:
     """A writer that deletes no namespace with works in it, whatever a cache knew.
 
     A work that was written a moment before its cluster was deleted may not be in the cache yet. Its agent would lose
-    its rights with the namespace, and the work would wait for it for ever.
+    its rights with the namespace, and the work would wait for it for ever. So the server is asked; an answer that is
+    older than what is known of the cluster (`version_of`) does not count.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, version_of: Callable[[str], str]) -> None:
         self._client = client
+        self._version_of = version_of
         self.create, self.patch = client.create, client.patch
 
     async def delete(
         self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None
     ) -> None:
         """Ask for the end of an object. Raises `Conflict` for a namespace that has works."""
-        if kind is NAMESPACE and (await self._client.list(MANIFEST_WORK, name, limit=1)).items:
-            raise Conflict(f"namespace {name} has works")
+        if kind is NAMESPACE:
+            page = await self._client.list(MANIFEST_WORK, name, limit=1)
+            if page.items or newer(self._version_of(name), page.resource_version):
+                raise Conflict(f"namespace {name} has works, or may have some")
         await self._client.delete(kind, name, namespace, options=options)
 
 

@@ -11,7 +11,7 @@ it: whoever deletes it together with what it owns would revoke them before they 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -28,9 +28,9 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
 from echelon.controllers.health import LEASE_NAME
-from echelon.controllers.leaving import CLUSTER_LABEL, LastLook, Left, is_leaving, leave, stays
+from echelon.controllers.leaving import CLUSTER_LABEL, LastLook, Left, hold, is_leaving, leave, stays
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
-from echelon.kube.cache import Key
+from echelon.kube.cache import Key, newer
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -39,6 +39,8 @@ NAME = "cluster-registration"
 ACCEPTED = "HubAcceptedManagedCluster"
 ACCOUNT = "echelon-agent"
 WORKERS = 8
+# A server tells at least every minute how far a cache has come.
+_UNCERTAIN = timedelta(seconds=60)
 
 _MINE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
 # The bindings first: a role that nobody has is harmless.
@@ -79,18 +81,15 @@ class RegistrationReconciler:
         """Plan one cluster."""
         cluster = self._clusters.get(key.name)
         if cluster is None:
-            return Plan(self._revoked(key.name, _RIGHTS))
+            return self._plan_without(key.name)
         if is_leaving(cluster):
             return leave(cluster, self._left(key.name), now)
         if cluster.spec.hub_accepts_client:
-            first = stays(cluster)
-            made = (
-                Apply(each.kind, each.name, each.body, each.namespace)
-                for each in _wanted(key.name)
-                if not self._is_there(each)
-            )
-            actions: tuple[Action, ...] = (*([first] if first else []), *made)
-            return Plan(actions, _condition(cluster, now, accepted=True))
+            made = [each for each in _wanted(key.name) if not self._is_there(each)]
+            # What is made without asking would outlive a cluster that has left meanwhile.
+            first: list[Action] = [hold(cluster)] if made or not stays(cluster) else []
+            actions = (Apply(each.kind, each.name, each.body, each.namespace) for each in made)
+            return Plan((*first, *actions), _condition(cluster, now, accepted=True))
         if find(cluster.status.conditions, ACCEPTED) is None:
             return NOTHING  # nobody has decided yet
         return Plan(self._revoked(key.name, _RIGHTS), _condition(cluster, now, accepted=False))
@@ -99,6 +98,25 @@ class RegistrationReconciler:
         """Whether a cluster is on its way out."""
         cluster = self._clusters.get(name)
         return cluster is not None and is_leaving(cluster)
+
+    def _plan_without(self, name: str) -> Plan:
+        """Plan the end of rights whose cluster is gone: somebody took its finalizer away.
+
+        Rights are made after their cluster. If they are newer than all that is known of clusters, it may yet come.
+        """
+        known = self._clusters.reached
+        found = self._revoked(name, _RIGHTS)
+        old = tuple(each for each in found if not newer(self._version(each), known))
+        return Plan(old, look_again_after=None if len(old) == len(found) else _UNCERTAIN)
+
+    def _version(self, delete: Delete) -> str:
+        live = self._mine[delete.kind.resource].get(delete.name, delete.namespace)
+        return str(live.metadata.resource_version) if live is not None else ""
+
+    def version_of(self, name: str) -> str:
+        """Return the newest version of a cluster that is known."""
+        cluster = self._clusters.get(name)
+        return cluster.metadata.resource_version if cluster is not None else ""
 
     def _left(self, name: str) -> Left:
         namespace = self._mine[NAMESPACE.resource].get(name)
@@ -133,7 +151,7 @@ def cluster_registration_controller(ground: Ground) -> Controller:
     controller = Controller(
         NAME,
         reconciler,
-        LastLook(ground.client),
+        LastLook(ground.client, reconciler.version_of),
         ground.clock,
         recorder=ground.recorder(NAME),
         random=ground.random,
