@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.agent.agent import Agent
-from echelon.agent.settings import hub_hash
+from echelon.agent.settings import Settings, hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
@@ -61,6 +61,8 @@ async def build(world: World) -> None:
             random=world.random,
             metrics=Metrics(),
             hub_hash=HUB,
+            # A process that is born into the past of a replica may apply a work that is gone; this ends it.
+            settings=Settings(eviction_grace_seconds=600),
         ).run()
 
     world.start(Component("registration", registration))
