@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echelon.agent.agent import Agent
-from echelon.agent.settings import Settings, hub_hash
+from echelon.agent.settings import hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
@@ -52,6 +52,8 @@ async def build(world: World) -> None:
         ).run()
 
     async def agent(client: Client, member: Client) -> None:
+        if world.memory.get("left"):
+            return  # it has no rights any more, which these clients do not know
         await Agent(
             client,
             member,
@@ -61,8 +63,6 @@ async def build(world: World) -> None:
             random=world.random,
             metrics=Metrics(),
             hub_hash=HUB,
-            # A process that is born into the past of a replica may apply a work that is gone; this ends it.
-            settings=Settings(eviction_grace_seconds=600),
         ).run()
 
     world.start(Component("registration", registration))
@@ -82,7 +82,7 @@ async def user(world: World, hub: Client) -> None:
 
 
 def goal(world: World) -> str | None:
-    # An agent that is started again asks to join again, which costs nothing until somebody accepts it.
+    # An agent that was about to join asks again, which costs nothing until somebody accepts it.
     clusters = [each for each in world.objects(MANAGED_CLUSTER.resource) if each["spec"].get("hubAcceptsClient")]
     spaces = [each["metadata"]["name"] for each in world.objects(NAMESPACE.resource)]
     rights = [each for each in world.objects(CLUSTER_ROLE_BINDING.resource) if _ours(each)]
@@ -94,6 +94,8 @@ def goal(world: World) -> str | None:
 
 def in_order(world: World, commit: Committed) -> str | None:
     """Nothing that the agent needs may go while there are works for it."""
+    if commit.key.resource == MANAGED_CLUSTER.resource and commit.type is EventType.DELETED:
+        world.memory["left"] = True
     binding = commit.key.resource in (ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource) and _ours(commit.object)
     ends = commit.type is EventType.DELETED if binding else bool(commit.object["metadata"].get("deletionTimestamp"))
     space = commit.key.resource == NAMESPACE.resource and commit.key.name == CLUSTER
