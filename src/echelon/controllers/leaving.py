@@ -7,7 +7,7 @@ the agent is gone for good, a person has to say so: nobody else can tell that fr
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
@@ -27,15 +27,20 @@ FINALIZER = f"{GROUP}/resource-cleanup"
 CLUSTER_LABEL = f"{GROUP}/managedCluster"
 DELETING = "Deleting"
 _NAMED = 5
+_SOON = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class Left:
-    """What there still is of a cluster that leaves. `rights` are in the order in which they go."""
+    """What there still is of a cluster that leaves. `rights` are in the order in which they go.
+
+    `uncertain`: what is missing here may be there, because caches are behind what is known of the cluster.
+    """
 
     works: Sequence[ManifestWork]
     namespace: Namespace | None
     rights: Sequence[Delete]
+    uncertain: bool
 
 
 def is_leaving(cluster: ManagedCluster) -> bool:
@@ -71,6 +76,8 @@ def leave(cluster: ManagedCluster, left: Left, now: datetime) -> Plan:
         meta = left.namespace.metadata
         ends = () if meta.deletion_timestamp else (Delete(NAMESPACE, meta.name, uid=meta.uid),)
         return Plan(ends, _said(cluster, _ends(left.namespace), now))
+    if left.uncertain:
+        return Plan(look_again_after=_SOON)
     if left.rights:
         return Plan(tuple(left.rights))
     return Plan((_with_finalizers(cluster, [each for each in cluster.metadata.finalizers if each != FINALIZER]),))

@@ -83,7 +83,7 @@ class RegistrationReconciler:
         if cluster is None:
             return self._plan_without(key.name)
         if is_leaving(cluster):
-            return leave(cluster, self._left(key.name), now)
+            return leave(cluster, self._left(cluster), now)
         if cluster.spec.hub_accepts_client:
             made = [each for each in _wanted(key.name) if not self._is_there(each)]
             # What is made without asking would outlive a cluster that has left meanwhile.
@@ -118,9 +118,14 @@ class RegistrationReconciler:
         cluster = self._clusters.get(name)
         return cluster.metadata.resource_version if cluster is not None else ""
 
-    def _left(self, name: str) -> Left:
-        namespace = self._mine[NAMESPACE.resource].get(name)
-        return Left(self._works.values(name), namespace, self._revoked(name, (*_RIGHTS, SERVICE_ACCOUNT)))
+    def _left(self, cluster: ManagedCluster) -> Left:
+        name, version = cluster.metadata.name, cluster.metadata.resource_version
+        spaces = self._mine[NAMESPACE.resource]
+        namespace = spaces.get(name)
+        # A namespace that goes is asked for its works when it does; one that stays is not.
+        behind = newer(version, (spaces if namespace is None else self._works).reached)
+        rights = self._revoked(name, (*_RIGHTS, SERVICE_ACCOUNT))
+        return Left(self._works.values(name), namespace, rights, behind)
 
     def _revoked(self, name: str, kinds: Sequence[Kind[Any]]) -> tuple[Delete, ...]:
         """Return what takes away what a cluster has of some kinds, in their order."""
