@@ -246,11 +246,10 @@ class Scene:
     def found(self, cluster: str, now: float) -> Found:
         """Tell where a cluster stands."""
         work, attempt = self.works.get(cluster), self.failing(cluster)
-        if work is None and attempt is None:
-            return Found("to be written")
         if attempt is not None:
-            report = Report("failed" if attempt.refused else "progressing", attempt.since)
-            return self._unfinished(report, now)
+            return self._unfinished(Report("failed" if attempt.refused else "progressing", attempt.since), now)
+        if work is None:
+            return Found("to be written")
         report = report_of(work)
         expired = self.deadline is not None and report.since + self.deadline <= now
         if version_of(work["spec"]) != self.wanted and "deletionTimestamp" not in work["metadata"]:

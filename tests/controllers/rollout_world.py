@@ -234,7 +234,7 @@ class Observer:
         """Add what the controller wrote itself and has not heard of yet, and what was not taken from it until then."""
         made = [work for when, work in call.life.written.items() if known < when < revision]
         works = {**scene.works, **{work["metadata"]["namespace"]: work for work in made}}
-        attempts = {name: one for name, one in call.life.attempts.items() if one.since < until}
+        attempts = {name: one for name, one in call.life.attempts.items() if one.since < until - SLIP}
         return replace(scene, works=works, attempts={**scene.attempts, **attempts})
 
 

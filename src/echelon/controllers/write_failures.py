@@ -46,6 +46,11 @@ class _Notes:
     def is_due(self, now: datetime) -> bool:
         return self.next_try is None or now >= self.next_try
 
+    def begin_round(self) -> None:
+        """Forget what was tried again, or is not wanted any more: if it fails once more, that is noted once more."""
+        self.other.clear()
+        self.own.clear()
+
 
 class WriteFailures:
     """Takes notes for all work sets."""
@@ -102,11 +107,8 @@ class WriteFailures:
         if written.kind.resource == MANIFEST_WORK.resource:
             notes.content.pop(written.namespace, None)
             notes.other.pop(written.namespace, None)
-        elif written.kind.resource == MANIFEST_WORK_REPLICA_SET.resource:
-            notes.content.clear()  # a plan stores them before it writes anything else of the set
-            if notes.is_due(self._clock.now()):  # they were tried again before that, or nobody wants them any more
-                notes.other.clear()
-                notes.own.clear()
+        elif written.kind.resource == MANIFEST_WORK_REPLICA_SET.resource and notes.is_due(self._clock.now()):
+            notes.begin_round()  # what failed was tried again before that, or nobody wants it any more
         notes.own.pop((written.kind.resource, written.name), None)
         notes.conflicts.pop((written.namespace, written.name), None)
 
@@ -120,6 +122,9 @@ class WriteFailures:
         known = self._stored.get(key)
         if known is None or known[0] != value:
             known = self._stored[key] = (value, decode(value))
+            content = self._notes[key].content if key in self._notes else {}
+            for cluster in [each for each, one in content.items() if _is_same(one, known[1].get(each))]:
+                del content[cluster]
         return known[1]
 
     def _note(self, key: Key, notes: _Notes, failed: FailedWrite, cluster: str) -> bool:
@@ -139,9 +144,15 @@ class WriteFailures:
             notes.tries, notes.next_try = 0, None
         notes.tried = now
         if notes.is_due(now):
+            notes.begin_round()
             seconds = min(FIRST_TRY_SECONDS * 2.0 ** min(notes.tries, 10), LAST_TRY_SECONDS)
             notes.tries += 1
             notes.next_try = now + timedelta(seconds=max(seconds, at_least))
+
+
+def _is_same(one: FailedWrite, other: FailedWrite | None) -> bool:
+    """Whether two notes mean the same; long words are not stored in full."""
+    return other is not None and replace(one, message="") == replace(other, message="")
 
 
 def _is_no(error: Exception) -> bool:
