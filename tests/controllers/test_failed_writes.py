@@ -288,7 +288,7 @@ def test_a_revision_or_a_set_that_cannot_be_written_is_told_in_the_status_and_no
         assert (blocked.status, blocked.reason) == ("True", "WriteFailed")
         assert "the policy of the house says no" in blocked.message
         picture = await drawn(world)
-        assert (picture.state, picture.over) == ("stopped", True)
+        assert (picture.state, picture.over) == ("held", True)
         assert "the policy of the house says no" in picture.message
         assert await world.at("1") == []
         client.refuses = None

@@ -83,7 +83,7 @@ def status(*, name: str, connection: Connection, namespace: str, output: str) ->
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long, with exit code 1.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="SECONDS")
 def watch(*, name: str, connection: Connection, namespace: str, timeout: float | None, interval: float) -> None:
-    """Follow a rollout until it is complete. The exit code is 1 if it stops, is aborted, or takes too long."""
+    """Follow a rollout until it is over, or waits for people. The exit code is 0 only if it came to its end."""
     where = namespace or connection.load().namespace
     picture = asyncio.run(_watch(connection, name, where, timeout, interval))
     if picture.state not in (COMPLETE, FINISHED):

@@ -16,6 +16,8 @@ from echelon.api.work import ManifestCondition, ManifestWork
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.model import Phase, Standing, Wait
+from echelon.engine.rollout.reasons import names
+from echelon.engine.work_set.conditions import ROLLED_OUT, missing_group
 from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
 from echelon.engine.work_set.view import WorkSetView
 
@@ -40,9 +42,12 @@ _STATES = {
     Wait.BREACH: "stopped",
     Wait.PAUSED: "paused",
     Wait.APPROVAL: "awaiting approval",
-    Wait.ABORTED: "aborted",
+    Wait.HELD: "rolling out",
 }
 COMPLETE, ROLLING_OUT, MISCONFIGURED, DELETING = "complete", "rolling out", "misconfigured", "deleting"
+ABORTING, ABORTED, HELD, NO_CLUSTERS = "going back", "aborted", "held", "no clusters"
+DISTURBED = "disturbed"  # it was complete, and a cluster that had it does not work at the moment
+_HELD_REASONS = ("RemovalHeld",)
 FINISHED = "finished, not everywhere"  # whatever failed was tolerated, and nobody waits any more
 
 
@@ -110,7 +115,7 @@ class Picture:
     @property
     def over(self) -> bool:
         """Whether waiting is of no use any more."""
-        return self.state in (COMPLETE, FINISHED, "stopped", "aborted", MISCONFIGURED)
+        return self.state in (COMPLETE, FINISHED, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS)
 
 
 def draw(view: WorkSetView, works: Iterable[ManifestWork], now: datetime) -> Picture:
@@ -145,11 +150,14 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
         return MISCONFIGURED, view.content.problem or "; ".join(troubles)
     if rollout.malformed:
         return _STATES[Wait.PAUSED], rollout.malformed
+    if (missing := missing_group(rollout)) is not None:
+        return HELD, missing.message
+    if held := rollout.not_stored or _held_by_the_controller(view):
+        return HELD, held
     if rollout.control.aborted:
-        to = f": revision {rollout.back_to.number} is put back" if rollout.back_to else ": nothing new starts"
-        return _STATES[Wait.ABORTED], f"aborted{to}"
-    if rollout.not_stored:
-        return _STATES[Wait.BREACH], rollout.not_stored
+        return _way_back(rollout)
+    if not any(ref.standings for ref in rollout.refs):
+        return _nobody(rollout)
     if rollout.complete:
         return COMPLETE, ""
     for ref in rollout.refs:
@@ -157,7 +165,38 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
             return _STATES[ref.decision.blocked], ref.decision.blocked_message
     if rollout.finished:
         return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
+    if rollout.all_had_it and rollout.decided:
+        ill = [one.cluster for ref in rollout.refs for one in ref.standings if one.phase is not Phase.SUCCEEDED]
+        return DISTURBED, f"it was complete, and does not work at the moment on {names(ill)}"
     return ROLLING_OUT, ""
+
+
+def _held_by_the_controller(view: WorkSetView) -> str:
+    """Return why the controller waits for people, if it says that for a reason that is not known here."""
+    for each in view.work_set.status.conditions:
+        if (each.type, each.status) == (ROLLED_OUT, "False") and each.reason in _HELD_REASONS:
+            return each.message or each.reason
+    return ""
+
+
+def _way_back(rollout: Rollout) -> tuple[str, str]:
+    """Tell of an abort: it is over when the earlier revision is wherever it can be."""
+    if rollout.back_to is None:
+        return ABORTED, "aborted: no earlier revision was complete, so nothing is put back and nothing new starts"
+    number = rollout.back_to.number
+    if not rollout.finished:
+        return ABORTING, f"aborted: revision {number} is put back"
+    failed = [one.cluster for ref in rollout.refs for one in ref.standings if one.failed]
+    if failed:
+        return ABORTED, f"aborted: revision {number} is back, but does not work on {names(failed)}"
+    return ABORTED, f"aborted: revision {number} is back everywhere"
+
+
+def _nobody(rollout: Rollout) -> tuple[str, str]:
+    placements = ", ".join(dict.fromkeys(ref.share.ref.name for ref in rollout.refs))
+    if rollout.decided:
+        return NO_CLUSTERS, f"{placements} selects nobody; echelon placement explain tells why"
+    return ROLLING_OUT, f"{placements} has not decided yet"
 
 
 def _groups(ref: RefRollout, rollout: Rollout, works: Mapping[str, ManifestWork], now: datetime) -> Iterable[GroupLine]:

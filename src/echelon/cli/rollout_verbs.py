@@ -14,6 +14,7 @@ from echelon.cli.placement import namespace_option
 from echelon.cli.rollout_reading import Found, read
 from echelon.engine.rollout import control
 from echelon.engine.rollout.control import Annotations
+from echelon.engine.work_set.history import recall
 from echelon.engine.work_set.rollout import roll_out
 from echelon.engine.work_set.view import RevisionView
 from echelon.kube.client import Client, JSONPatch, MergePatch
@@ -39,8 +40,8 @@ def pause(*, name: str, connection: Connection, namespace: str) -> None:
 @click.command()
 @_steered
 def resume(*, name: str, connection: Connection, namespace: str) -> None:
-    """Go on after a pause."""
-    _tell(connection, name, namespace, lambda _: control.resume(), "goes on")
+    """Go on after a pause, or after too many failures where those are final."""
+    _tell(connection, name, namespace, lambda _: control.resume(datetime.now(UTC)), "goes on")
 
 
 @click.command()
@@ -65,7 +66,14 @@ def abort(*, name: str, connection: Connection, namespace: str) -> None:
     """Give the present revision up: the last one that was complete is put back everywhere, at once."""
 
     def tell(found: Found) -> Annotations:
-        if roll_out(found.view, datetime.now(UTC)).past.completed is None:
+        rollout = roll_out(found.view, datetime.now(UTC))
+        if rollout.complete or rollout.was_complete:
+            meta = found.view.work_set.metadata
+            raise click.ClickException(
+                f"{meta.namespace}/{meta.name} is complete, so there is nothing to abort; "
+                f"echelon rollout undo {meta.name} -n {meta.namespace} brings an earlier revision back"
+            )
+        if rollout.past.completed is None:
             click.echo("no earlier revision was ever complete: nothing is put back, nothing new starts", err=True)
         return control.abort(found.view.content.digest)
 
@@ -92,7 +100,7 @@ def approve(*, name: str, connection: Connection, namespace: str, groups: Sequen
 
 @click.command()
 @_steered
-@click.option("--to-revision", type=int, help="Revision to go back to; the one before the present by default.")
+@click.option("--to-revision", type=int, help="Revision to go back to; the last that was complete by default.")
 def undo(*, name: str, connection: Connection, namespace: str, to_revision: int | None) -> None:
     """Write a stored revision into the spec. It is rolled out like any other change."""
     where = namespace or connection.load().namespace
@@ -163,8 +171,13 @@ async def _undo(connection: Connection, name: str, namespace: str, number: int |
     async def write(client: Client, found: Found) -> int:
         stored, meta = found.view.revisions, found.view.work_set.metadata
         present = found.view.content.digest
-        others = [each for each in stored if each.revision != present]
-        chosen = pick(stored, number, others[-1] if others else None, f"{namespace}/{name}")
+        earlier = recall(stored, present, None).completed
+        if number is None and earlier is None:
+            there = ", ".join(str(each.number) for each in stored if each.revision != present) or "none"
+            raise click.ClickException(
+                f"no earlier revision of {namespace}/{name} was complete; --to-revision names one that was not: {there}"
+            )
+        chosen = pick(stored, number, earlier, f"{namespace}/{name}")
         if chosen.revision == present:
             raise click.ClickException(f"revision {chosen.number} is the present one")
         if chosen.template is None:

@@ -254,4 +254,6 @@ def _essence(view: WorkView) -> tuple[object, ...]:
         view.written,
         view.retried,
         view.terminating,
+        view.turned,
+        view.turned_noted,
     )

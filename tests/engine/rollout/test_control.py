@@ -35,7 +35,7 @@ def test_nobody_said_anything() -> None:
 
 def test_pause_and_resume() -> None:
     assert told(verbs.pause()).paused
-    assert told(verbs.pause(), verbs.resume()) == NO_CONTROL
+    assert told(verbs.pause(), verbs.resume(NOW)) == Control(resumed=NOW)
 
 
 def test_promote_and_retry_remember_the_exact_time() -> None:

@@ -115,8 +115,8 @@ def test_a_limit_that_is_too_small_keeps_what_is_needed() -> None:
     assert [one.hash for one in history("c", (1, "a", 1), (2, "b", None), (3, "c", None)).obsolete(limit=1)] == ["b"]
 
 
-def test_revisions_are_found_by_number_by_hash_or_as_the_one_before() -> None:
-    kept = history("c", (1, "a", None), (3, "c", None), (2, "b", None))
+def test_revisions_are_found_by_number_by_hash_or_as_the_last_that_was_complete() -> None:
+    kept = history("d", (1, "a", 1), (4, "d", None), (2, "b", 2), (3, "c", None))
     assert kept.find("1").hash == "a"
     assert kept.find("b").number == 2
     assert kept.find().hash == "b"

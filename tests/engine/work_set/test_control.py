@@ -40,7 +40,7 @@ def test_nothing_starts_while_paused_and_what_is_under_way_goes_on() -> None:
     world.settle()
     assert world.at("1") == ["a"]
     assert world.said(BLOCKED)[:2] == ("True", "Paused")
-    tell(world, control.resume())
+    tell(world, control.resume(world.now))
     world.settle()
     assert world.at("1") == ["a", "b"]
     told = [each.reason for each in world.events]
@@ -49,7 +49,15 @@ def test_nothing_starts_while_paused_and_what_is_under_way_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("annotation", "value"),
-    [(control.PAUSED, "yes"), (control.PROMOTED, "now"), (control.RETRIED, "noon"), (control.APPROVED, "canary")],
+    [
+        (control.PAUSED, "yes"),
+        (control.PROMOTED, "now"),
+        (control.RETRIED, "noon"),
+        (control.APPROVED, "canary"),
+        (control.RESUMED, "later"),
+        (control.ON_BREACH, "halt"),
+        (control.ALLOW_EMPTY, "yes"),
+    ],
 )
 def test_a_word_that_cannot_be_understood_pauses_and_is_named(annotation: str, value: str) -> None:
     world = World.of([("", ["a"])])

@@ -247,6 +247,7 @@ def test_a_work_that_was_edited_by_hand_is_rewritten_in_its_turn() -> None:
         world.settle()
         world.finish()
     world.settle()
+    world.wait(1)
     for cluster in ("b", "c"):
         world.works[cluster, NAME]["spec"] = template("by hand")
         world.works[cluster, NAME]["metadata"]["generation"] += 1

@@ -50,12 +50,13 @@ def test_a_placement_that_is_gone_leaves_the_works_alone() -> None:
     assert said(world, VERIFIED) == ("False", "PlacementDecisionNotFound")
 
 
-def test_a_placement_that_selects_nothing_is_complete_and_says_why_there_is_nothing() -> None:
+def test_a_placement_that_selects_nothing_is_not_complete_and_says_why_there_is_nothing() -> None:
     world = World.of([("", [])])
     world.settle()
     assert said(world, VERIFIED) == ("False", "PlacementDecisionEmpty")
     assert said(world, APPLIED) == ("False", "PlacementDecisionEmpty")
-    assert said(world, ROLLED_OUT) == ("True", "Complete")
+    assert said(world, ROLLED_OUT) == ("False", "PlacementDecisionEmpty")
+    assert "RolloutComplete" not in [each.reason for each in world.events]
     assert counts(world) == {}
 
 

@@ -71,6 +71,7 @@ class PlacementState:
     lost: frozenset[int] = frozenset()  # slices that are not there at the moment
     silent: bool = False  # its status does not tell of groups
     doubtful: bool = False  # numbers agree, and may be of different times
+    named: Sequence[str] = ()  # groups that its spec has
 
     def view(self) -> Any:
         status = {
@@ -86,7 +87,9 @@ class PlacementState:
                 if not self.silent
             ],
         }
-        spec = {"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": self.size}}}
+        named = [{"groupName": name, "groupClusterSelector": {}} for name in self.named]
+        grouping = {"clustersPerDecisionGroup": self.size, "decisionGroups": named}
+        spec = {"decisionStrategy": {"groupStrategy": grouping}}
         decisions = [
             {
                 "metadata": {"name": f"d-{index}", "labels": {INDEX_LABEL: str(index), NAME_LABEL: name}},
@@ -119,6 +122,7 @@ class World:
     outcomes: WriteOutcomes = field(default_factory=WriteOutcomes)
     behind: bool = False
     events: list[Emit] = field(default_factory=list)
+    seen: dict[str, WorkView] = field(default_factory=dict)  # what a controller remembers of each work
     versions: int = 0
 
     @classmethod
@@ -156,7 +160,9 @@ class World:
         works: dict[str, tuple[WorkView, ...]] = {}
         for (cluster, _), work in self.works.items():
             if work["metadata"].get("labels", {}).get(SET_LABEL) == f"{NS}.{NAME}":
-                works[cluster] = (*works.get(cluster, ()), read_work(msgspec.convert(work, ManifestWork)))
+                uid = work["metadata"]["uid"]
+                self.seen[uid] = read_work(msgspec.convert(work, ManifestWork), self.seen.get(uid))
+                works[cluster] = (*works.get(cluster, ()), self.seen[uid])
         placements = {name: state.view() for name, state in self.placements.items()}
         return WorkSetView(
             work_set,
@@ -176,6 +182,10 @@ class World:
             self.outcomes,
             lambda _: self.behind,
         )
+
+    def restart(self) -> None:
+        """Let another controller take over, who knows nothing but what is written."""
+        self.seen.clear()
 
     def plan(self, *, brief: bool = False) -> Plan:
         return plan(self.view(), self.now, brief=brief)

@@ -18,8 +18,12 @@ RETRIED = "echelon.dev/retried-at"
 ABORTED = "echelon.dev/aborted"
 APPROVAL = "echelon.dev/approval"
 APPROVED = "echelon.dev/approved"
+RESUMED = "echelon.dev/resumed-at"
+ON_BREACH = "echelon.dev/on-breach"
+ALLOW_EMPTY = "echelon.dev/allow-empty-groups"
 
 _EVERY_GROUP = "all"
+_WAIT, _STOP = "wait", "stop"
 
 Annotations: TypeAlias = dict[str, str | None]  # to be merged; None removes
 
@@ -46,6 +50,9 @@ def read_control(annotations: Mapping[str, str], revision: str) -> Control:
         gated=_gated(annotations.get(APPROVAL, "")),
         approved=_approved(annotations.get(APPROVED, ""), revision),
         aborted=bool(revision) and annotations.get(ABORTED) == revision,
+        resumed=_time(annotations, RESUMED),
+        stop_is_final=_stop_is_final(annotations.get(ON_BREACH, _WAIT)),
+        allow_empty=_switch(annotations, ALLOW_EMPTY),
     )
 
 
@@ -54,9 +61,9 @@ def pause() -> Annotations:
     return {PAUSED: "true"}
 
 
-def resume() -> Annotations:
-    """Go on after a pause."""
-    return {PAUSED: None}
+def resume(now: datetime) -> Annotations:
+    """Go on after a pause, or after a stop that is final."""
+    return {PAUSED: None, RESUMED: _written(now)}
 
 
 def promote(now: datetime) -> Annotations:
@@ -94,6 +101,12 @@ def _switch(annotations: Mapping[str, str], name: str) -> bool:
     if value not in ("true", "false"):
         raise BadControl(name, value, "it must be true or false")
     return value == "true"
+
+
+def _stop_is_final(value: str) -> bool:
+    if value not in (_WAIT, _STOP):
+        raise BadControl(ON_BREACH, value, "it must be wait or stop")
+    return value == _STOP
 
 
 def _time(annotations: Mapping[str, str], name: str) -> datetime | None:

@@ -19,7 +19,7 @@ from echelon.engine.rollout.walk import decide, in_turn
 
 USUAL = timedelta(minutes=5)
 
-_STOPPED = (Wait.ABORTED, Wait.PAUSED, Wait.BREACH)
+_STOPPED = (Wait.ABORTED, Wait.PAUSED, Wait.BREACH, Wait.HELD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,31 +53,33 @@ class Judge:
 
     def _unfinished(self, status: ClusterStatus, group: GroupKey) -> Standing:
         cluster, phase, since = status.cluster, status.phase, status.since
-        chance = self._chance(phase, since or self._now)
+        begun = status.deadline_from or since or self._now
+        late = self._was_late(begun)
+        chance = self._chance(phase, since or self._now, late=late)
         if chance is not None:
             phase, since = _PROGRESSING, self._control.retried
         elif phase is _TIMED_OUT:
             return Standing(cluster, group, phase, since, because=self._because)
         elif phase is not _FAILED:
             phase = _PROGRESSING  # a word that we don't know is no reason to go on
-        base = since or self._now
         if self._deadline is None:
             return Standing(cluster, group, phase, since, wait=_REPORT, until=chance, because=self._because)
-        end = _after(base, self._deadline)
-        if self._expired is not None and base <= self._expired:
+        if (late or chance is not None) and self._control.retried is not None:
+            begun = self._control.retried
+        end = _after(begun, self._deadline)
+        if self._expired is not None and begun <= self._expired:
             return Standing(cluster, group, _TIMED_OUT, since, until=end, because=self._because)
         return Standing(cluster, group, phase, since, wait=_REPORT, until=end, because=self._because)
 
-    def _chance(self, phase: Phase, base: datetime) -> datetime | None:
+    def _was_late(self, begun: datetime) -> bool:
+        """Whether it had missed its deadline when somebody asked for a retry."""
+        retried = self._control.retried
+        return retried is not None and self._deadline is not None and _after(begun, self._deadline) <= retried
+
+    def _chance(self, phase: Phase, since: datetime, *, late: bool) -> datetime | None:
         """When the new chance of a retried failure ends; None if it has none, or had it."""
         retried = self._control.retried
-        if retried is None:
-            return None
-        if phase is not _FAILED and phase is not _TIMED_OUT:
-            if self._deadline is None:
-                return None
-            base = _after(base, self._deadline)  # that is when it became a failure, if it did
-        if base > retried:
+        if retried is None or not (since <= retried if phase is _FAILED or phase is _TIMED_OUT else late):
             return None
         end = _after(retried, NEW_CHANCE if self._deadline is None else self._deadline)
         return end if self._deadline is not None or self._now < end else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,11 +32,39 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """A cluster that has the desired content already, and what is known of it. No `since` is read as now."""
+    """A cluster that has the desired content already, and what is known of it. No `since` is read as now.
+
+    There are two clocks. A soak runs from `since`, which moves with every report that says something else. A deadline
+    must not: a cluster that flaps would never miss it. So it runs from `deadline_from`, where that is known.
+    """
 
     cluster: str
     phase: Phase
     since: datetime | None = None
+    deadline_from: datetime | None = None
+
+
+class Wait(StrEnum):
+    """Why a cluster is not moving; the reason in a status, for programs."""
+
+    SLOT = "WaitingForSlot"
+    GROUP = "WaitingForGroup"
+    MANDATORY = "WaitingForMandatoryGroup"
+    SOAK = "Soaking"
+    REPORT = "WaitingForReport"
+    BREACH = "TooManyFailures"
+    PAUSED = "Paused"
+    APPROVAL = "AwaitingApproval"
+    ABORTED = "Aborted"
+    HELD = "Held"
+    NOTHING = ""
+
+
+class Hold(NamedTuple):
+    """Why nothing new starts, whatever the clusters say: a stop that is final, or something that does not add up."""
+
+    wait: Wait
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +81,10 @@ class Control:
     gated: frozenset[str] | None = frozenset()  # groups (names or indexes) that need an approval; None for all of them
     approved: frozenset[str] = frozenset()  # groups (names or indexes) that have one, for this revision
     aborted: bool = False
+    resumed: datetime | None = None  # a stop that is as old as this is over
+    stop_is_final: bool = False  # too many failures stop the rollout for good, also if they are mended
+    allow_empty: bool = False  # mandatory groups without clusters hold nothing up
+    hold: Hold | None = None  # found out by whoever knows more than annotations
 
     def holds_back(self, group: GroupKey) -> bool:
         """Whether a group needs an approval and has none."""
@@ -61,21 +93,6 @@ class Control:
 
 
 NO_CONTROL = Control()
-
-
-class Wait(StrEnum):
-    """Why a cluster is not moving; the reason in a status, for programs."""
-
-    SLOT = "WaitingForSlot"
-    GROUP = "WaitingForGroup"
-    MANDATORY = "WaitingForMandatoryGroup"
-    SOAK = "Soaking"
-    REPORT = "WaitingForReport"
-    BREACH = "TooManyFailures"
-    PAUSED = "Paused"
-    APPROVAL = "AwaitingApproval"
-    ABORTED = "Aborted"
-    NOTHING = ""
 
 
 _IN_FLIGHT = frozenset((Wait.REPORT, Wait.SOAK))

@@ -102,11 +102,10 @@ class History:
         return tuple(spare[: max(len(self.kept) - limit, 0)])
 
     def find(self, asked: str = "") -> Revision:
-        """The revision with a number or a hash; without either, the one that was wanted before the present one."""
-        others = sorted((one for one in self.kept if one.hash != self.present), key=lambda one: one.number)
-        if not asked and others:
-            return others[-1]
+        """The revision with a number or a hash; without either, the last that had reached every cluster."""
+        if not asked and self.last_completed is not None:
+            return self.last_completed
         for one in self.kept:
             if asked and asked in (one.hash, str(one.number)):
                 return one
-        raise NoSuchRevision(asked or "before the present one", self.kept)
+        raise NoSuchRevision(asked or "that was complete before the present one", self.kept)

@@ -44,6 +44,11 @@ class Threshold:
             return cls(int(value))
         raise NotAThreshold(value)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether it sets no limit at all, and a default stands in for it."""
+        return (self.number if self.percent is None else self.percent) <= 0
+
     def of(self, total: int, default: int) -> int:
         """How many of a total that is; the default stands in for zero or less."""
         count = self.number if self.percent is None else math.ceil(self.percent / 100 * total)

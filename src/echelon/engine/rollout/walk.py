@@ -147,7 +147,9 @@ class _Walk:
         told = _told(self.control)
         known = self.known.groups
         if told is not None:
-            self.blocked, self.blocked_message = told[0], _WHO_SAID[told[0]]
+            hold = self.control.hold
+            self.blocked = told[0]
+            self.blocked_message = _WHO_SAID.get(told[0]) or (hold.message if hold is not None else "")
         holding: _Reason | None = None
         for stage in way:
             busy = [one for key in stage.groups for one in known[key].busy]
@@ -157,7 +159,8 @@ class _Walk:
             if holding is not None:
                 self._wait(stage, holding)
                 continue
-            self.reached += stage.groups
+            if told is None:
+                self.reached += stage.groups
             if len(failures) > stage.tolerated:
                 holding = self._stop(stage, failures, told)
             else:
@@ -175,7 +178,7 @@ class _Walk:
         """Stop at a stage in which too many failed; return what all others wait for."""
         why = reasons.TooManyFailures(failures, stage.tolerated, stage.budget)
         self.breach, self.active = True, stage.groups
-        if told is None:
+        if told is None or told[0] is Wait.BREACH:
             self.blocked, self.blocked_message = Wait.BREACH, why()
         self._wait(stage, told or (Wait.BREACH, why))
         return told or (Wait.BREACH, why)
@@ -217,7 +220,9 @@ def in_turn(clusters: list[str], written: Collection[str]) -> list[str]:
 def _told(control: Control) -> _Reason | None:
     if control.aborted:
         return Wait.ABORTED, reasons.Told("aborted")
-    return (Wait.PAUSED, reasons.Told("paused")) if control.paused else None
+    if control.paused:
+        return Wait.PAUSED, reasons.Told("paused")
+    return (control.hold.wait, reasons.Told(control.hold.message)) if control.hold is not None else None
 
 
 def _standings(known: _Known, walk: _Walk, because: Because) -> tuple[Standing, ...]:

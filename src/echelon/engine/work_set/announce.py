@@ -6,13 +6,25 @@ hub with a foreign schema keeps nothing but the conditions. So the condition abo
 last of these deadlines was, and what comes after that is new.
 """
 
+from collections.abc import Mapping
 from itertools import accumulate
 
+from echelon.api.meta import Condition
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Emit, Reference
 from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.reasons import names, title
-from echelon.engine.work_set.conditions import BLOCKED, ROLLED_OUT, TIMED_OUT, blocked, timed_out, told_until
+from echelon.engine.work_set.conditions import (
+    BLOCKED,
+    ROLLED_OUT,
+    TIMED_OUT,
+    VERIFIED,
+    blocked,
+    missing_group,
+    timed_out,
+    told_until,
+    warnings,
+)
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.view import WorkSetView
 
@@ -31,6 +43,9 @@ def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True)
     before = {each.type: each for each in view.work_set.status.conditions}
     events = [told("GroupsStarted", note) for ref in rollout.refs if ref.starting and (note := _groups(ref, rollout))]
     said, was = blocked(rollout), before.get(BLOCKED)
+    events += [told(reason, note, "Warning") for reason, note in _warnings(rollout, before)]
+    if rollout.abort_ignored and (was is None or said.message != was.message):
+        events.append(told("AbortIgnored", said.message, "Warning"))
     if said.holds and (was is None or (was.status, was.reason) != ("True", said.reason)):
         reason = "RolloutAborted" if said.reason == "Aborted" else f"Rollout{said.reason}"
         events.append(told(reason, said.message, "Normal" if said.reason == "AwaitingApproval" else "Warning"))
@@ -39,11 +54,20 @@ def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True)
     if recorded and (late := _newly_late(view, rollout)):
         events.append(told("ClustersTimedOut", f"{_as_many_as_fit(late)} missed the deadline", "Warning"))
     done = before.get(ROLLED_OUT)
-    if rollout.complete and done is not None and done.status != "True":
+    if rollout.complete and not rollout.all_had_it and done is not None and done.status != "True":
         count = sum(len(ref.standings) for ref in rollout.refs)
         note = f"{count} clusters have revision {rollout.content.digest}"
         events.append(told("RolloutComplete", note, ends=True))
     return events
+
+
+def _warnings(rollout: Rollout, before: Mapping[str, Condition]) -> list[tuple[str, str]]:
+    """Return what is not as somebody meant it, and was not said before."""
+    was = before.get(VERIFIED)
+    if (missing := missing_group(rollout)) is not None:
+        known = was is not None and (was.status, was.reason) == ("False", missing.reason)
+        return [] if known else [(missing.reason, missing.message)]
+    return [("NotAsMeant", note) for note in warnings(rollout) if was is None or note not in was.message]
 
 
 def _groups(ref: RefRollout, rollout: Rollout) -> str:

@@ -10,6 +10,7 @@ from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names, title
 from echelon.engine.rollout.strategy import Kind
+from echelon.engine.work_set.named_groups import Missing
 from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.sharing import Share
@@ -71,7 +72,9 @@ def _verified(view: WorkSetView, rollout: Rollout) -> Said:
     for ref in rollout.refs:
         if ref.share.trouble is not None:
             return Said(VERIFIED, False, ref.share.trouble.reason, ref.share.trouble.message)
-    notes = [note for ref in rollout.refs for note in _notes(ref.share)]
+    if (missing := missing_group(rollout)) is not None:
+        return Said(VERIFIED, False, missing.reason, missing.message)
+    notes = [note for ref in rollout.refs for note in _notes(ref)] + warnings(rollout)
     if not any(ref.standings for ref in rollout.refs):
         return Said(VERIFIED, False, EMPTY, "; ".join(notes))
     notes += _not_taken(view, rollout)
@@ -89,9 +92,33 @@ def _not_taken(view: WorkSetView, rollout: Rollout) -> list[str]:
     return notes
 
 
-def _notes(share: Share) -> list[str]:
+def missing_group(rollout: Rollout) -> Missing | None:
+    """Return a group that was named, and without which nothing starts, if that is certain."""
+    return next((ref.missing for ref in rollout.refs if ref.missing is not None and ref.missing.certain), None)
+
+
+def warnings(rollout: Rollout) -> list[str]:
+    """Return what is carried out to the letter, and is hardly what somebody meant."""
+    found = [_without_limit(ref.share) for ref in rollout.refs]
+    return list(dict.fromkeys(filter(None, (*found, rollout.lost_approval))))
+
+
+def _without_limit(share: Share) -> str:
+    """Say what a zero stands for. Clients in Go send one where nothing was set, so it cannot be refused."""
+    strategy = share.strategy if share.strategy is not None and share.strategy.kind is Kind.PROGRESSIVE else None
+    window = share.ref.strategy.progressive
+    if strategy is None or window is None or window.max_concurrency is None or not strategy.max_concurrency.is_zero:
+        return ""
+    default = strategy.default_concurrency
+    means = f"{default} at a time, the size of a decision group" if default else "all clusters at once"
+    value = window.max_concurrency
+    return f"{share.ref.name}: rolloutStrategy.progressive.maxConcurrency is {value}, which sets no limit: {means}"
+
+
+def _notes(ref: RefRollout) -> list[str]:
     """Return what somebody should know who wonders why not more, or something else, happens."""
-    notes = []
+    notes = [ref.missing.message] if ref.missing is not None else []
+    share = ref.share
     name, strategy = share.ref.name, share.ref.strategy
     if not share.settled:
         notes.append(f"the decisions of {name} do not agree with its status; nothing is removed until they do")
@@ -107,8 +134,12 @@ def _rolled_out(rollout: Rollout) -> Said:
     if rollout.complete:
         return Said(ROLLED_OUT, True, "Complete")
     standings = [standing for ref in rollout.refs for standing in ref.standings]
+    if not standings and rollout.decided:
+        return Said(ROLLED_OUT, False, EMPTY, "no cluster is selected")
     done = sum(each.phase is Phase.SUCCEEDED and not each.in_flight for each in standings)
     message = f"{done} of {len(standings)} clusters are done"
+    if rollout.was_complete:
+        message = f"it was complete; {message} now"
     if rollout.control.aborted:
         message = f"aborted; {message} with the revision before" if rollout.back_to else "aborted"
     return Said(ROLLED_OUT, False, "Progressing", message)
@@ -142,14 +173,17 @@ def blocked(rollout: Rollout) -> Said:
     if rollout.control.paused:
         return Said(BLOCKED, True, "Paused", f"annotation {PAUSED} is true")
     if rollout.not_stored:
-        return Said(
-            BLOCKED, True, WRITE_FAILED, f"nothing starts, because the hub does not take it: {rollout.not_stored}"
-        )
-    for wait, reason in ((Wait.BREACH, BREACH), (Wait.APPROVAL, APPROVAL)):
+        message = f"nothing starts, because the hub does not take what has to be stored before: {rollout.not_stored}"
+        return Said(BLOCKED, True, WRITE_FAILED, message)
+    ignored = f"{ABORTED} has no effect: the rollout was complete before; echelon rollout undo goes back"
+    message = ignored if rollout.abort_ignored else ""
+    missing = missing_group(rollout)
+    held = missing.reason if missing is not None else Wait.HELD.value
+    for wait, reason in ((Wait.BREACH, BREACH), (Wait.HELD, held), (Wait.APPROVAL, APPROVAL)):
         texts = [_text(ref) for ref in rollout.refs if ref.decision is not None and ref.decision.blocked is wait]
-        if texts:
-            return Said(BLOCKED, True, reason, "; ".join(texts))
-    return Said(BLOCKED, False, "NotBlocked")
+        if texts and not rollout.complete:
+            return Said(BLOCKED, True, reason, "; ".join(filter(None, (*texts, message))))
+    return Said(BLOCKED, False, "NotBlocked", message)
 
 
 def _text(ref: RefRollout) -> str:

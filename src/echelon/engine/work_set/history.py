@@ -9,7 +9,8 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.revision import LIMIT, History, Revision
 from echelon.engine.work_set.content import Content
-from echelon.engine.work_set.names import COMPLETED_ANNOTATION, GENERATION_ANNOTATION, HASH_LABEL, SET_LABEL
+from echelon.engine.work_set.milestones import NO_MILESTONES, Milestones, read_milestones
+from echelon.engine.work_set.names import GENERATION_ANNOTATION, HASH_LABEL, SET_LABEL
 from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import RevisionView, WorkSet
 
@@ -23,6 +24,7 @@ class Past:
     generation: int  # of the set, as of the newest one
     completed: RevisionView | None  # what to go back to
     obsolete: tuple[RevisionView, ...]
+    milestones: Milestones = NO_MILESTONES  # of the present one
 
 
 def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None, owner: str = "") -> Past:
@@ -36,7 +38,15 @@ def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None, ow
     done = known.last_completed
     obsolete = tuple(stored[each.hash] for each in known.obsolete(LIMIT if limit is None else limit))
     newest = max((each.generation for each in revisions if each.owner == owner), default=0)
-    return Past(stored.get(digest), known.number, newest, stored[done.hash] if done is not None else None, obsolete)
+    present = stored.get(digest)
+    return Past(
+        present,
+        known.number,
+        newest,
+        stored[done.hash] if done is not None else None,
+        obsolete,
+        read_milestones(present, known.number),
+    )
 
 
 def store(
@@ -86,9 +96,9 @@ def _owner(work_set: WorkSet) -> JSONObject:
     }
 
 
-def complete(revision: RevisionView, namespace: str, when: str) -> Write:
-    """Return what marks a revision as one that has reached every cluster."""
-    return _patch(revision, namespace, {"metadata": {"annotations": {COMPLETED_ANNOTATION: when}}})
+def note(revision: RevisionView, namespace: str, notes: dict[str, str]) -> Write:
+    """Return what notes on a revision what it has gone through."""
+    return _patch(revision, namespace, {"metadata": {"annotations": notes}})
 
 
 def forget(past: Past, namespace: str) -> tuple[Write, ...]:

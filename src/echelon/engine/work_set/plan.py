@@ -5,7 +5,7 @@ not generated; what was written counts as under way, observed or not; and a revi
 gets it, so that there is always a way back.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -16,8 +16,8 @@ from echelon.engine.rollout.failed_writes import FAILED_WRITES, encode
 from echelon.engine.rollout.model import Phase, Wait
 from echelon.engine.work_set import history
 from echelon.engine.work_set.announce import announcements
-from echelon.engine.work_set.conditions import ROLLED_OUT
 from echelon.engine.work_set.content import patch_to
+from echelon.engine.work_set.milestones import exact
 from echelon.engine.work_set.names import (
     FINALIZER,
     LABELS_ANNOTATION,
@@ -25,6 +25,7 @@ from echelon.engine.work_set.names import (
     RETRIED_ANNOTATION,
     REVISION_ANNOTATION,
     SET_LABEL,
+    TURNED_ANNOTATION,
     WRITTEN_ANNOTATION,
     BadSetName,
     foreign,
@@ -99,11 +100,8 @@ def _afterwards(work_set: WorkSet, rollout: Rollout, now: datetime) -> list[Writ
     """Return what happens to the history when the works are written."""
     writes: list[Write] = list(history.forget(rollout.past, work_set.metadata.namespace))
     present = rollout.past.present
-    if present is not None and rollout.complete and any(each.standings for each in rollout.refs):
-        said = [each.type for each in work_set.status.conditions if each.status == "True"]
-        # Once more when it is completed once more: what was completed last is what an abort goes back to.
-        if not present.completed or ROLLED_OUT not in said:
-            writes.append(history.complete(present, work_set.metadata.namespace, exact(now)))
+    if present is not None and (notes := rollout.to_note(now)):
+        writes.append(history.note(present, work_set.metadata.namespace, notes))
     return writes
 
 
@@ -133,7 +131,7 @@ class _Writing:
         self._view = view
         self._rollout = rollout
         self._label = label
-        self._now = exact(now)
+        self._now = exact(rollout.writes_at(now))
         self._own = foreign(view.work_set.metadata.labels)
         self._own_names = ",".join(sorted(self._own))
         self._patches: dict[str, JSONObject] = {}  # by the digest of what they replace
@@ -198,6 +196,7 @@ class _Writing:
             WRITTEN_ANNOTATION: self._now,
             LABELS_ANNOTATION: self._own_names or None,
             RETRIED_ANNOTATION: None,
+            TURNED_ANNOTATION: None,
         }
 
     def _touch(self, work: WorkView, labels: dict[str, str]) -> JSONObject:
@@ -208,9 +207,13 @@ class _Writing:
             change["labels"] = relabelled
             annotations[LABELS_ANNOTATION] = self._own_names or None
         if work.digest == self._rollout.content.digest:
-            if work.written is None and work.progress.reason == Wait.REPORT.value:
-                # Somebody else wrote it and nobody has reported: the deadline has to begin some time.
-                annotations |= {WRITTEN_ANNOTATION: self._now, REVISION_ANNOTATION: work.digest}
+            if work.written is None and work.progress.phase is not Phase.SUCCEEDED:
+                # Somebody else wrote it, and it is not done: the deadline has to begin some time, and only once.
+                known = work.progress.since if work.progress.reason != Wait.REPORT.value else None
+                began = exact(known) if known is not None else self._now
+                annotations |= {WRITTEN_ANNOTATION: began, REVISION_ANNOTATION: work.digest}
+            if work.turned is not None and not work.turned_noted and not self._rollout.is_past(work.cluster):
+                annotations[TURNED_ANNOTATION] = exact(work.turned)
             if (retried := self._retry(work)) is not None:
                 annotations[RETRIED_ANNOTATION] = exact(retried)
         if annotations:
@@ -236,11 +239,6 @@ def _put_off(view: WorkSetView, rollout: Rollout) -> frozenset[str]:
     """Return the clusters for which a write failed that is not to be tried again yet."""
     later = (rollout.failed_writes.keys() - rollout.retries).union(each.cluster for each in view.unread)
     return frozenset(later.union(view.outcomes.other) if view.outcomes.next_try is not None else later)
-
-
-def exact(moment: datetime) -> str:
-    """Write a time to the microsecond: one that is cut to seconds lets a deadline begin too early."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _patch(work: WorkView, body: JSONObject) -> Patch:

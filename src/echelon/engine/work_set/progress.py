@@ -57,6 +57,19 @@ def later(one: datetime | None, other: datetime | None) -> datetime | None:
     return max(one, other)
 
 
+def deadline_from(
+    progress: Progress, written: datetime | None, turned: datetime | None, retried: datetime | None
+) -> datetime | None:
+    """Return from when the deadline of a work runs; nothing if there is no better time than the condition's own.
+
+    That is the write, whatever was reported since; or when it stopped working, if it had worked; or when somebody
+    asked for another try.
+    """
+    if progress.phase is Phase.SUCCEEDED or progress.reason == TERMINATING or (written is None and turned is None):
+        return None
+    return later(turned or written, retried)
+
+
 def progress_of(work: ManifestWork, written: datetime | None) -> Progress:
     """Return where the cluster of a work stands with the content that the work has."""
     meta = work.metadata

@@ -3,19 +3,33 @@
 This is what a plan acts on, what a status tells, and what a dry run shows.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
+import msgspec
+
 from echelon.engine.rollout.control import BadControl, read_control
-from echelon.engine.rollout.failed_writes import FailedWrite, relevant
-from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Phase, Standing
+from echelon.engine.rollout.failed_writes import FailedWrite
+from echelon.engine.rollout.judge import Judge
+from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Hold, Phase, Standing, Wait
+from echelon.engine.rollout.reasons import OwnPace
 from echelon.engine.rollout.strategy import Strategy
 from echelon.engine.rollout.walk import decide
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.history import Past, recall
+from echelon.engine.work_set.milestones import Milestones, notes
+from echelon.engine.work_set.named_groups import (
+    Missing,
+    missing_mandatory,
+    newly_passed,
+    unknown_approval,
+    unknown_gate,
+)
+from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.sharing import Share, Sharing, share_out
+from echelon.engine.work_set.unwritten import are_due, failed_writes, retries
 from echelon.engine.work_set.view import RevisionView, WorkSetView, WorkView
 
 
@@ -26,6 +40,8 @@ class RefRollout:
     share: Share
     decision: Decision | None
     standings: tuple[Standing, ...]
+    had_it: frozenset[str] = frozenset()  # clusters that worked with this content when it was complete
+    missing: Missing | None = None  # a group that somebody named, and without which nothing starts
 
     @cached_property
     def starting(self) -> tuple[Standing, ...]:
@@ -44,6 +60,9 @@ class Rollout:
     sharing: Sharing
     refs: tuple[RefRollout, ...]
     back_to: RevisionView | None = None  # the revision that an abort puts back
+    abort_ignored: bool = False  # somebody gave up what was complete already
+    lost_approval: str = ""  # what is wrong with an approval
+    completed: datetime | None = None  # when the content had reached every cluster, if it ever had
     failed_writes: Mapping[str, FailedWrite] = field(default_factory=dict)  # clusters that do not get it
     retries: frozenset[str] = frozenset()  # those of them that are tried again now
     not_stored: str = ""  # why the set or its revisions could not be written, until that is tried again
@@ -59,12 +78,61 @@ class Rollout:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every cluster has the present template, works and has soaked, and that is certain."""
-        return not self.control.aborted and all(
-            each.decision is not None
-            and each.share.settled
-            and all(one.phase in _DONE and not one.in_flight for one in each.standings)
-            for each in self.refs
+        """Whether every cluster has the present template, works and has soaked, and that is certain.
+
+        Where there are no clusters, nothing has been brought to anybody.
+        """
+        return (
+            not self.control.aborted
+            and any(each.standings for each in self.refs)
+            and all(
+                each.decision is not None
+                and each.share.settled
+                and all(one.phase in _DONE and not one.in_flight for one in each.standings)
+                for each in self.refs
+            )
+        )
+
+    @property
+    def decided(self) -> bool:
+        """Whether every placement has said which clusters it wants."""
+        return all(each.share.settled for each in self.refs)
+
+    @property
+    def was_complete(self) -> bool:
+        """Whether the present revision had reached every cluster, whatever happened to them, or was added, since."""
+        return self.past.milestones.complete
+
+    @property
+    def all_had_it(self) -> bool:
+        """Whether it was complete, and no cluster was added or written since."""
+        return self.was_complete and all(one.cluster in ref.had_it for ref in self.refs for one in ref.standings)
+
+    def writes_at(self, now: datetime) -> datetime:
+        """Return the time of a write, which comes after whatever was complete before, also if clocks differ."""
+        return now if self.completed is None else max(now, self.completed + timedelta(microseconds=1))
+
+    def is_past(self, cluster: str) -> bool:
+        """Whether the rollout is behind a cluster, and does not care for its clocks any more."""
+        return any(cluster in ref.had_it for ref in self.refs)
+
+    def to_note(self, now: datetime) -> dict[str, str]:
+        """Return the annotations that the present revision gets, because it has come to something."""
+        past, known = self.past, self.past.milestones
+        if past.present is None or past.present.number != past.number or self.control.aborted:
+            return {}
+        new = [newly_passed(ref.share, ref.standings, self.control, known.passed) for ref in self.refs]
+        passed = known.passed.union(*new)
+        breach = any(ref.decision is not None and ref.decision.breach for ref in self.refs)
+        stops = breach and self.control.stop_is_final and _stopped(self.control, known) is None
+        # Clocks differ: what is noted must not be older than what it answers to, or it would be noted again for ever.
+        written = (work.written for work in self.works.values() if self.is_current(work))
+        words = (self.control.retried, self.control.resumed)
+        return notes(
+            past.number,
+            completed=_latest(now, written) if self.complete and not self.all_had_it else None,
+            passed=passed if passed != known.passed else None,
+            stopped=_latest(now, words) if stops else None,
         )
 
     @cached_property
@@ -82,58 +150,56 @@ class Rollout:
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 
 
+def _skipped(status: ClusterStatus) -> ClusterStatus:
+    return ClusterStatus(status.cluster, Phase.SKIPPED)
+
+
 def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     """Find out where a set is with its rollout."""
     spec, content = view.work_set.spec, view.content
     past = recall(view.revisions, content.digest, spec.revision_history_limit, view.work_set.metadata.uid)
     control, malformed = _control(view.work_set.metadata.annotations, content.digest)
+    known = past.milestones
+    abort_ignored = control.aborted and known.complete
+    if abort_ignored:
+        control = replace(control, aborted=False)
     back_to = None
     if control.aborted and past.completed is not None:
         back_to = past.completed
         content = read_content(back_to.template)
     sharing = share_out(view, content.digest)
-    failed = _failed_writes(view, content.digest, sharing, now)
-    steering = _steering(control, back_to)
-    rolling = _Rolling(content, now, steering, sharing.works, failed, at_once=back_to is not None)
+    completed = _completed(view, content.digest)
+    failed = failed_writes(view, content.digest, sharing, now)
+    steering = _steering(control, back_to, known)
+    rolling = _Rolling(
+        content,
+        now,
+        steering,
+        sharing.works,
+        failed,
+        completed,
+        known.passed,
+        unknown_gate(sharing.shares, control, known.passed),
+        at_once=back_to is not None,
+    )
     refs = tuple(rolling.ref(share) for share in sharing.shares)
-    due = _are_due(view, control)
-    retries = frozenset(_retries(refs, failed, steering)) if due and failed else frozenset[str]()
-    not_stored = "" if due else view.outcomes.own
-    return Rollout(content, past, control, malformed, sharing, refs, back_to, failed, retries, not_stored)
-
-
-def _failed_writes(view: WorkSetView, digest: str, sharing: Sharing, now: datetime) -> Mapping[str, FailedWrite]:
-    """Return the clusters that are to get a content and could not be given it, or of which nobody can tell."""
-    unread = {each.cluster: FailedWrite(digest, each.since or now, True, each.message) for each in view.unread}
-    if not view.outcomes.content and not unread:
-        return {}
-    selected = [cluster for share in sharing.shares for cluster in share.groups.clusters]
-    current = [each.cluster for each in sharing.works.values() if each.digest == digest and not each.terminating]
-    return relevant({**view.outcomes.content, **unread}, digest, selected, current)
-
-
-def _retries(refs: Iterable[RefRollout], failed: Mapping[str, FailedWrite], control: Control) -> Iterator[str]:
-    """Return the clusters that could not be written and still may be: they are in flight, so they need no slot."""
-    if control.paused or control.aborted:
-        return
-    for ref in refs:
-        for each in ref.standings if ref.decision is not None else ():
-            if (
-                each.cluster in failed
-                and each.cluster not in ref.share.lingering
-                and ref.decision is not None
-                and each.group in ref.decision.reached
-                and not control.holds_back(each.group)
-            ):
-                yield each.cluster
-
-
-def _are_due(view: WorkSetView, control: Control) -> bool:
-    """Whether what failed is to be tried again: it is time, or somebody has asked for it since."""
-    outcomes = view.outcomes
-    if outcomes.next_try is None:
-        return True
-    return control.retried is not None and (outcomes.tried is None or control.retried > outcomes.tried)
+    due = are_due(view, control)
+    decided = [(ref.decision, ref.share.lingering) for ref in refs if ref.decision is not None]
+    return Rollout(
+        content,
+        past,
+        control,
+        malformed,
+        sharing,
+        refs,
+        back_to,
+        abort_ignored,
+        unknown_approval(sharing.shares, control, known.passed),
+        completed,
+        failed,
+        frozenset(retries(decided, failed, steering)) if due and failed else frozenset(),
+        "" if due else view.outcomes.own,
+    )
 
 
 def _control(annotations: Mapping[str, str], digest: str) -> tuple[Control, str]:
@@ -144,9 +210,32 @@ def _control(annotations: Mapping[str, str], digest: str) -> tuple[Control, str]
         return Control(paused=True), str(error)
 
 
-def _steering(control: Control, back_to: RevisionView | None) -> Control:
+def _steering(control: Control, back_to: RevisionView | None, known: Milestones) -> Control:
     """Return what the walker is told. What an abort puts back waits for nobody."""
-    return control if back_to is None else Control(retried=control.retried)
+    if back_to is not None:
+        return Control(retried=control.retried)
+    if _stopped(control, known) is None:
+        return control
+    why = "too many clusters had failed, and that is final: retry, resume or a new template lets it go on"
+    return replace(control, hold=Hold(Wait.BREACH, why))
+
+
+def _stopped(control: Control, known: Milestones) -> datetime | None:
+    """Return when the rollout stopped for good, unless somebody has let it go on since."""
+    at = known.stopped
+    if at is None or not control.stop_is_final:
+        return None
+    over = any(word is not None and word > at for word in (control.retried, control.resumed))
+    return None if over else at
+
+
+def _completed(view: WorkSetView, digest: str) -> datetime | None:
+    """Return when a content had reached every cluster, if it ever had."""
+    return next((moment(each.completed) for each in view.revisions if each.revision == digest), None)
+
+
+def _latest(now: datetime, others: Iterable[datetime | None]) -> datetime:
+    return max([now, *(each for each in others if each is not None)])
 
 
 @dataclass(frozen=True)
@@ -156,18 +245,58 @@ class _Rolling:
     control: Control
     works: Mapping[str, WorkView]
     failed: Mapping[str, FailedWrite]
+    completed: datetime | None
+    passed: frozenset[str]
+    gate: Missing | None
     at_once: bool
 
     def ref(self, share: Share) -> RefRollout:
         strategy = share.strategy
         if self.at_once:  # also where the user's strategy is what went wrong
             strategy = Strategy(deadline=strategy.deadline if strategy is not None else None)
+        had_it = frozenset(cluster for cluster in share.groups.clusters if self._had_it(self.works.get(cluster)))
         if strategy is None:
-            return RefRollout(share, None, self._standing_still(share))
+            return RefRollout(share, None, self._standing_still(share), had_it)
+        missing = None if self.at_once else self.gate or missing_mandatory(share, self.control, self.passed)
+        control = self.control
+        if missing is not None and control.hold is None:
+            control = replace(control, hold=Hold(Wait.HELD, missing.message))
         statuses = self._statuses(share, strategy.deadline)
+        through = [_skipped(one) if one.cluster in had_it else one for one in statuses]
         short = share.ref.placement.short if share.ref.placement is not None else ()
-        decision = decide(strategy, share.groups, statuses, self.now, self.control, short=short)
-        return RefRollout(share, decision, decision.standings)
+        decision = decide(strategy, share.groups, through, self.now, control, short=short)
+        if had_it:
+            decision = self._as_they_are(decision, strategy, statuses, had_it)
+        return RefRollout(share, decision, decision.standings, had_it, missing)
+
+    def _had_it(self, work: WorkView | None) -> bool:
+        """Whether a cluster worked with the content when that was complete.
+
+        What becomes of it afterwards is its own trouble and not that of the rollout: it stops nobody and takes no
+        place. Clusters that came later, or were written anew, are rolled out to as the strategy says.
+        """
+        if work is None or self.completed is None or work.digest != self.content.digest or work.terminating:
+            return False
+        return work.written is None or work.written <= self.completed
+
+    def _as_they_are(
+        self, decision: Decision, strategy: Strategy, statuses: Iterable[ClusterStatus], had_it: frozenset[str]
+    ) -> Decision:
+        """Return a decision that tells of those who had it how they are now, though that decided nothing."""
+        judge = Judge(strategy, self.now, self.control, OwnPace(self.now))
+        now = {one.cluster: replace(one, deadline_from=None) for one in statuses if one.cluster in had_it}
+        standings = list(decision.standings)
+        ends = [] if decision.recheck_after is None else [decision.recheck_after]
+        for number, one in enumerate(standings):
+            if one.cluster not in now:
+                continue
+            found = judge(now[one.cluster], one.group)
+            if found.wait:
+                if found.wait is Wait.REPORT and found.until is not None:
+                    ends.append(found.until - self.now)
+                found = msgspec.structs.replace(found, wait=Wait.NOTHING)
+            standings[number] = found
+        return replace(decision, standings=tuple(standings), recheck_after=min(ends, default=None))
 
     def _statuses(self, share: Share, deadline: timedelta | None = None) -> list[ClusterStatus]:
         """Return the clusters that have the content, and those that could not be given it.
@@ -199,7 +328,8 @@ class _Rolling:
         """Whether a cluster may still come to work with the older content that it has."""
         if status.phase is Phase.SUCCEEDED:
             return False
-        return deadline is None or status.since is None or self.now - status.since < deadline
+        begun = status.deadline_from or status.since
+        return deadline is None or begun is None or self.now - begun < deadline
 
     def _standing_still(self, share: Share) -> tuple[Standing, ...]:
         """Tell of the clusters of a reference for which nothing can be decided."""

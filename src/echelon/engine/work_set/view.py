@@ -23,18 +23,22 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaS
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
 from echelon.engine.rollout.failed_writes import FailedWrite
-from echelon.engine.rollout.model import ClusterStatus
+from echelon.engine.rollout.model import ClusterStatus, Phase
 from echelon.engine.work_set.content import Content, digest_of
 from echelon.engine.work_set.names import (
     COMPLETED_ANNOTATION,
+    COMPLETED_NUMBER_ANNOTATION,
     GENERATION_ANNOTATION,
     HASH_LABEL,
     LABELS_ANNOTATION,
+    PASSED_ANNOTATION,
     PLACEMENT_LABEL,
     RETRIED_ANNOTATION,
+    STOPPED_ANNOTATION,
+    TURNED_ANNOTATION,
     WRITTEN_ANNOTATION,
 )
-from echelon.engine.work_set.progress import Progress, moment, progress_of
+from echelon.engine.work_set.progress import Progress, deadline_from, later, moment, progress_of
 
 
 class WorkSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -75,6 +79,8 @@ class WorkView:
     progress: Progress
     status: ClusterStatus
     terminating: bool
+    turned: datetime | None = None  # when it stopped working, after it had worked with this content
+    turned_noted: bool = True  # whether that is written on it
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class PlacementView:
     group_size: int = 0
     short: frozenset[GroupKey] = frozenset()  # groups of which the status says that there are more clusters
     trouble: str = ""  # why the decisions cannot be read
+    named: frozenset[str] = frozenset()  # the groups that its spec has, with clusters or without
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,9 @@ class RevisionView:
     template: JSONObject | None
     generation: int = 0  # of the set, when this became its template
     owner: str = ""  # the uid of the set that owns it
+    completed_number: str = ""  # the number that it had when it was completed
+    passed: str = ""  # as its annotations say, with the number that it had then
+    stopped: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,6 +173,11 @@ def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
     known = before is not None and (before.uid, before.generation) == (meta.uid, meta.generation)
     written = moment(meta.annotations.get(WRITTEN_ANNOTATION))
     progress = progress_of(work, written)
+    digest = before.digest if before is not None and known else digest_of(work.spec)
+    retried = moment(meta.annotations.get(RETRIED_ANNOTATION))
+    noted = moment(meta.annotations.get(TURNED_ANNOTATION))
+    same = before is not None and (before.uid, before.digest, before.written) == (meta.uid, digest, written)
+    turned = _turned(progress, noted, written, before if same else None)
     return WorkView(
         cluster=meta.namespace,
         name=meta.name,
@@ -173,13 +188,34 @@ def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
         labels=meta.labels,
         set_labels=meta.annotations.get(LABELS_ANNOTATION, ""),
         written=written,
-        retried=moment(meta.annotations.get(RETRIED_ANNOTATION)),
+        retried=retried,
         spec=work.spec,
-        digest=before.digest if before is not None and known else digest_of(work.spec),
+        digest=digest,
         progress=progress,
-        status=ClusterStatus(meta.namespace, progress.phase, progress.since),
+        status=ClusterStatus(
+            meta.namespace, progress.phase, progress.since, deadline_from(progress, written, turned, retried)
+        ),
         terminating=bool(meta.deletion_timestamp),
+        turned=turned,
+        turned_noted=turned is None or turned == noted,
     )
+
+
+def _turned(
+    progress: Progress, noted: datetime | None, written: datetime | None, before: WorkView | None
+) -> datetime | None:
+    """Return when a work stopped working that had worked with the content that it has.
+
+    Conditions do not tell: one that is bad since a moment ago may have been good before, or bad in another way. So it
+    counts what was seen, by us now or by somebody who noted it; and as long as it is bad that stays as it is.
+    """
+    if progress.phase is Phase.SUCCEEDED:
+        return None
+    if before is not None and before.progress.phase is Phase.SUCCEEDED:
+        return later(progress.since, before.progress.since)
+    if before is not None and before.turned is not None:
+        return before.turned
+    return noted if noted is not None and (written is None or noted >= written) else None
 
 
 def read_placement(placement: Placement, decisions: Iterable[PlacementDecision]) -> PlacementView:
@@ -190,17 +226,21 @@ def read_placement(placement: Placement, decisions: Iterable[PlacementDecision])
         groups = DecisionGroups.from_decisions(decisions)
     except UnreadableIndex as error:
         return PlacementView(DecisionGroups({}), selected, trouble=str(error))
-    wanted = placement.spec.decision_strategy.group_strategy.clusters_per_decision_group
+    strategy = placement.spec.decision_strategy.group_strategy
+    wanted, named = (
+        strategy.clusters_per_decision_group,
+        frozenset(each.group_name for each in strategy.decision_groups),
+    )
     total = max(selected, len(groups.clusters))
     try:
         size = group_size(wanted, total)
     except NotAPercentage:  # the placement's own conditions tell that
         size = total
     if _is_settled(placement, decisions, groups):
-        return PlacementView(groups, selected, True, size)
+        return PlacementView(groups, selected, True, size, named=named)
     short = _short(placement, groups)
     known = DecisionGroups({**dict.fromkeys(short, frozenset()), **groups.groups})
-    return PlacementView(known, selected, False, size, short)
+    return PlacementView(known, selected, False, size, short, named=named)
 
 
 def _is_settled(placement: Placement, decisions: tuple[PlacementDecision, ...], groups: DecisionGroups) -> bool:
@@ -254,4 +294,7 @@ def read_revision(stored: ControllerRevision) -> RevisionView:
         template=template if isinstance(template, dict) else None,
         generation=int(generation) if generation.isdigit() else 0,
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
+        completed_number=meta.annotations.get(COMPLETED_NUMBER_ANNOTATION, ""),
+        passed=meta.annotations.get(PASSED_ANNOTATION, ""),
+        stopped=meta.annotations.get(STOPPED_ANNOTATION, ""),
     )

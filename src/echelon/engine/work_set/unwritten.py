@@ -1,0 +1,41 @@
+"""Clusters that were to get the content of a set and did not: what is still so, and who is tried again now."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from echelon.engine.rollout.failed_writes import FailedWrite, relevant
+from echelon.engine.rollout.model import Control, Decision
+from echelon.engine.work_set.sharing import Sharing
+from echelon.engine.work_set.view import WorkSetView
+
+
+def failed_writes(view: WorkSetView, digest: str, sharing: Sharing, now: datetime) -> Mapping[str, FailedWrite]:
+    """Return the clusters that could not be given a content, or of which nobody can tell."""
+    unread = {each.cluster: FailedWrite(digest, each.since or now, True, each.message) for each in view.unread}
+    if not view.outcomes.content and not unread:
+        return {}
+    selected = [cluster for share in sharing.shares for cluster in share.groups.clusters]
+    current = [each.cluster for each in sharing.works.values() if each.digest == digest and not each.terminating]
+    return relevant({**view.outcomes.content, **unread}, digest, selected, current)
+
+
+def are_due(view: WorkSetView, control: Control) -> bool:
+    """Whether what failed is to be tried again: it is time, or somebody has asked for it since."""
+    outcomes = view.outcomes
+    if outcomes.next_try is None:
+        return True
+    return control.retried is not None and (outcomes.tried is None or control.retried > outcomes.tried)
+
+
+def retries(
+    refs: Iterable[tuple[Decision, Collection[str]]], failed: Mapping[str, FailedWrite], control: Control
+) -> Iterator[str]:
+    """Return the clusters that still may be written: they are in flight, so they need no slot.
+
+    A reference comes as its decision and the clusters that it lists no more.
+    """
+    for decision, lingering in refs:
+        for each in decision.standings:
+            may_go_on = each.group in decision.reached and not control.holds_back(each.group)
+            if each.cluster in failed and each.cluster not in lingering and may_go_on:
+                yield each.cluster
