@@ -16,7 +16,7 @@ from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
 from tests.controllers.hub import INDEX_LABEL, NAME_LABEL
 
 NEW_CHANCE = 600.0  # seconds, for a retry where there is no deadline
-WRITTEN = "echelon.dev/written-at"
+WRITTEN, TURNED, RETRIED = "echelon.dev/written-at", "echelon.dev/turned-bad-at", "echelon.dev/retried-at"
 
 
 def seconds(text: str) -> float:
@@ -83,14 +83,25 @@ class Attempt:
 
 
 class Report(NamedTuple):
-    """What an agent says of the content that a work has."""
+    """What an agent says of the content that a work has, since when, and since when it may take so long."""
 
     word: str
     since: float
+    clock: float = 0.0
 
 
 def report_of(work: JSONObject) -> Report:
-    """Read a work; what nobody has reported is progressing since it was written."""
+    """Read a work. A deadline runs from the write, from a relapse that somebody noted, or from another try."""
+    meta, said = work["metadata"], said_of(work)
+    if "deletionTimestamp" in meta:
+        return said._replace(clock=said.since)
+    notes = meta["annotations"]
+    clocks = [seconds(notes[each]) for each in (WRITTEN, TURNED, RETRIED) if each in notes]
+    return said._replace(clock=max(clocks))
+
+
+def said_of(work: JSONObject) -> Report:
+    """Read what is said of a work; what nobody has reported is progressing since it was written."""
     meta = work["metadata"]
     if "deletionTimestamp" in meta:
         return Report("progressing", seconds(meta["deletionTimestamp"]))
@@ -123,6 +134,8 @@ class Scene:
     decisions: tuple[JSONObject, ...]
     works: Mapping[str, JSONObject]  # by cluster
     hashes: Mapping[str, str]  # of the contents that have a revision
+    revisions: tuple[JSONObject, ...] = ()
+    relapsed: bool = False  # whether somebody has seen what is bad now be good before, and not noted it yet
     attempts: Mapping[str, Attempt] = field(default_factory=dict)  # by cluster
 
     def failing(self, cluster: str) -> Attempt | None:
@@ -157,7 +170,48 @@ class Scene:
 
     @property
     def aborted(self) -> bool:
-        return self.told.get("echelon.dev/aborted") == self.hashes.get(self.wanted, "not stored")
+        named = self.told.get("echelon.dev/aborted") == self.hashes.get(self.wanted, "not stored")
+        return named and not self.was_complete
+
+    @cached_property
+    def _noted(self) -> Mapping[str, str]:
+        """What is noted on the revision of the wanted content."""
+        for each in self.revisions:
+            if version_of(each["data"]["spec"]["manifestWorkTemplate"]) == self.wanted:
+                notes: dict[str, str] = each["metadata"].get("annotations", {})
+                return {**notes, "number": str(each["revision"])}
+        return {}
+
+    @cached_property
+    def _number(self) -> str:
+        """The number of the wanted revision, if it is the newest; what was noted under an older one is history."""
+        newest = max((each["revision"] for each in self.revisions), default=0)
+        return self._noted["number"] if self._noted.get("number") == str(newest) else "none"
+
+    @property
+    def was_complete(self) -> bool:
+        """Whether the wanted revision had reached everybody."""
+        return self._noted.get("echelon.dev/completed-number") == self._number
+
+    def had_it(self, cluster: str) -> bool:
+        """Whether a cluster worked with the wanted content when that was complete, and was not written since."""
+        work, completed = self.works.get(cluster), self._noted.get("echelon.dev/completed-at")
+        if work is None or completed is None or "deletionTimestamp" in work["metadata"]:
+            return False
+        written = seconds(work["metadata"]["annotations"][WRITTEN])
+        return version_of(work["spec"]) == self.wanted and written <= seconds(completed)
+
+    @cached_property
+    def missing(self) -> str | None:
+        """Return a mandatory group that nobody is in, and that has not had this revision."""
+        of, _, names = self._noted.get("echelon.dev/completed-groups", "").partition(":")
+        passed = names.split(",") if of == self._number else []
+        for asked in self.limits.get("mandatoryDecisionGroups", []):
+            called = asked.get("groupName") or str(asked["groupIndex"])
+            found = [group for group in self.groups if called in (group.name, str(group.index))]
+            if not any(self.groups[group] or group in self.short for group in found) and f"p/{called}" not in passed:
+                return called
+        return None
 
     @cached_property
     def homes(self) -> dict[str, Group]:
@@ -247,31 +301,47 @@ class Scene:
         """Tell where a cluster stands."""
         work, attempt = self.works.get(cluster), self.failing(cluster)
         if attempt is not None:
-            return self._unfinished(Report("failed" if attempt.refused else "progressing", attempt.since), now)
+            word = "failed" if attempt.refused else "progressing"
+            return self._unfinished(Report(word, attempt.since, attempt.since), now)
         if work is None:
             return Found("to be written")
         report = report_of(work)
-        expired = self.deadline is not None and report.since + self.deadline <= now
+        if self.relapsed or self.had_it(cluster):
+            report = report._replace(clock=max(report.since, report.clock if self.relapsed else 0.0))
+        expired = self.deadline is not None and report.clock + self.deadline <= now
         if version_of(work["spec"]) != self.wanted and "deletionTimestamp" not in work["metadata"]:
             return Found("to be written", report.since, disturbed=report.word != "done" and not expired)
         if report.word == "done":
             promoted = self.told.get("echelon.dev/promoted-at")
             soaked = report.since + self.soak <= now or (promoted is not None and report.since <= seconds(promoted))
-            return Found("done" if soaked else "soaking", report.since)
+            return Found("done" if soaked or self.had_it(cluster) else "soaking", report.since)
         return self._unfinished(report, now)
 
     def _unfinished(self, report: Report, now: float) -> Found:
+        clock = report.clock
         if (retried := self._chance(report, now)) is not None:
-            report = Report("progressing", retried)
-        expired = self.deadline is not None and report.since + self.deadline <= now
+            report, clock = Report("progressing", retried), retried
+        elif (again := self._late_then(report)) is not None:
+            clock = again
+        expired = self.deadline is not None and clock + self.deadline <= now
         return Found("timed out" if expired else report.word, report.since)
+
+    def counts(self, cluster: str, now: float) -> Found:
+        """Tell what a cluster means to the others: who had it when it was complete means nothing any more."""
+        return Found("done") if self.had_it(cluster) else self.found(cluster, now)
+
+    def _late_then(self, report: Report) -> float | None:
+        """Return when somebody asked for a retry, if it had missed its deadline by then."""
+        retried = seconds(self.told["echelon.dev/retried-at"]) if "echelon.dev/retried-at" in self.told else None
+        late = retried is not None and self.deadline is not None and report.clock + self.deadline <= retried
+        return retried if late else None
 
     def _chance(self, report: Report, now: float) -> float | None:
         """Return since when a failure has another chance."""
         retried = seconds(self.told["echelon.dev/retried-at"]) if "echelon.dev/retried-at" in self.told else None
         if retried is None or (report.word != "failed" and self.deadline is None):
             return None
-        failed_at = report.since if report.word == "failed" else report.since + (self.deadline or 0.0)
+        failed_at = report.since if report.word == "failed" else report.clock + (self.deadline or 0.0)
         if failed_at > retried or (self.deadline is None and now >= retried + NEW_CHANCE):
             return None
         return retried
@@ -295,9 +365,11 @@ class Scene:
             return f"{self.wanted} is wanted"
         if self.paused:
             return "it is paused"
+        if self.missing is not None:
+            return f"nobody is in mandatory group {self.missing}"
         again = self.failing(cluster) is not None  # it has its place, and is a failure only until it is written
         for stage in self.stages:
-            here = {each: self.found(each, now) for group in stage.groups for each in self.groups[group]}
+            here = {each: self.counts(each, now) for group in stage.groups for each in self.groups[group]}
             mine = home in stage.groups
             if (reason := self._closed(stage, here)) is not None and not (again and mine):
                 return reason
@@ -328,7 +400,7 @@ class Scene:
     def _unlisted(self, now: float) -> Iterator[str]:
         """Return the clusters that are in flight and in no decision at the moment, because somebody moves them."""
         for cluster in self.works.keys() - self.homes.keys():
-            one = self.found(cluster, now)
+            one = self.counts(cluster, now)
             if one.flies or one.disturbed:
                 yield cluster
 
@@ -338,8 +410,12 @@ class Scene:
             return "Aborted"
         if self.paused:
             return "Paused"
+        if all(self.found(each, now).word == "done" for each in self.homes):
+            return "NotBlocked"
+        if self.missing is not None:
+            return "EmptyDecisionGroup"
         for stage in self.stages:
-            here = {each: self.found(each, now) for group in stage.groups for each in self.groups[group]}
+            here = {each: self.counts(each, now) for group in stage.groups for each in self.groups[group]}
             if self._closed(stage, here):
                 return "MaxFailuresExceeded"
             fresh = [each for each, one in here.items() if one.word == "to be written"]

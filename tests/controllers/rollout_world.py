@@ -127,7 +127,7 @@ class Observer:
 
         (work_set,), (placement,) = at(SETS), at(PLACEMENTS)
         works = {work["metadata"]["namespace"]: work for work in at(WORKS)}
-        scene = Scene(work_set, placement, tuple(at(DECISIONS)), works, self.hashes)
+        scene = Scene(work_set, placement, tuple(at(DECISIONS)), works, self.hashes, tuple(at(REVISIONS)))
         return replace(scene, attempts=scene.stored if known is not None else self.register.attempts)
 
     def follow(self, commit: Committed) -> str | None:
@@ -155,7 +155,7 @@ class Observer:
         self.rewritten = rewriting
         if rewriting is not None and rewriting == last:
             return  # what somebody is in the middle of is not settled, whatever numbers say
-        before = self.scene(dict.fromkeys((SETS, PLACEMENTS, DECISIONS, WORKS), commit.revision - 1))
+        before = self.scene(dict.fromkeys(_READ, commit.revision - 1))
         if before.settled:
             self.unselected |= dict.fromkeys({*CLUSTERS, *SPARE} - before.homes.keys(), commit.revision - 1)
 
@@ -186,7 +186,7 @@ class Observer:
 
     def _started(self, commit: Committed, calls: list[Call]) -> str | None:
         cluster, version = commit.key.namespace, version_of(commit.object["spec"])
-        before = dict.fromkeys((SETS, PLACEMENTS, DECISIONS, WORKS), commit.revision - 1)
+        before = dict.fromkeys(_READ, commit.revision - 1)
         # Whose writes failed counts for everybody, whoever tried them and whatever became of that process.
         scene = replace(self.scene(before), attempts=dict(self.register.attempts))
         self.register.attempts.pop(cluster, None)
@@ -206,6 +206,8 @@ class Observer:
 
     def _why_not(self, scene: Scene, cluster: str, version: str, now: float) -> str | None:
         why = scene.why_not(cluster, version, now)
+        if why is not None and replace(scene, relapsed=True).why_not(cluster, version, now) is None:
+            return None  # a relapse is known to whoever saw it before that is written
         if why is None and scene.aborted and not self.is_completed(version):
             return "nobody has completed that, and it was aborted"
         return why

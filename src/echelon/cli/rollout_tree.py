@@ -16,6 +16,7 @@ from echelon.cli.rollout_picture import (
     DONE,
     FAILED,
     MOVING,
+    NO_CLUSTERS,
     ROLLING_OUT,
     SKIPPED,
     SOAKING,
@@ -42,7 +43,8 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
     head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
     yield click.style(head, bold=True)
     colour = "green" if picture.state == COMPLETE else "blue" if picture.state == ROLLING_OUT else "yellow"
-    yield f"{click.style(picture.state, fg=colour, bold=True)}: {_counted(picture.counts, picture.total)}"
+    counted = f": {_counted(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    yield f"{click.style(picture.state, fg=colour, bold=True)}{counted}"
     if picture.message:
         yield from _wrapped(picture.message, width, "  ", "  ")
     if picture.total:
@@ -58,7 +60,8 @@ def headline(picture: Picture) -> str:
     where = next((group.title for group in picture.groups if group.active), "")
     at = f", at {where}" if where and picture.state != COMPLETE else ""
     because = f": {picture.message}" if picture.message else ""
-    return f"{picture.state}, {_counted(picture.counts, picture.total)}{at}{because}"
+    counted = f", {_counted(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    return f"{picture.state}{counted}{at}{because}"
 
 
 def _counted(counts: Mapping[str, int], total: int) -> str:

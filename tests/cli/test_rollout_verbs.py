@@ -1,0 +1,223 @@
+"""`echelon rollout` against a hub on which no controller runs: what the verbs refuse, and what they write."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.hub.conftest import HubProcess
+
+from echelon.api import registry
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.base import JSONObject
+from echelon.api.core import NAMESPACE
+from echelon.api.kinds import Kind
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli import main
+from echelon.engine.rollout import control
+from echelon.engine.work_set.names import SET_LABEL
+from echelon.kube.client import MergePatch
+from echelon.kube.config import load
+from echelon.kube.http import HttpClient
+from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
+from tests.engine.work_set.world import NAME, NS, World, progressive
+
+_KINDS = ("Placement", "PlacementDecision", "ManifestWork", "ManifestWorkReplicaSet")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
+    hub = HubProcess(tmp_path_factory.mktemp("hub"), ["--memory"])
+    hub.start()
+
+    async def furnish() -> None:
+        async with HttpClient(load(hub.kubeconfig)) as client:
+            for definition in registry.crds():
+                if definition["spec"]["names"]["kind"] in _KINDS:
+                    await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+
+    asyncio.run(furnish())
+    yield hub
+    assert hub.stop() == 0
+
+
+class Shown:
+    """A world as it is on a hub, in a namespace of its own, and the command line that looks at it."""
+
+    def __init__(self, hub: HubProcess, world: World) -> None:
+        self._hub, self._world = hub, world
+        self.namespace = f"{NS}-{world.placements['p'].groups[0][1][0]}"
+        asyncio.run(self._upload())
+
+    def rollout(self, verb: str, *arguments: str, code: int = 0) -> str:
+        where = ["--kubeconfig", str(self._hub.kubeconfig), "-n", self.namespace]
+        result = CliRunner().invoke(main, ["rollout", verb, NAME, *where, *arguments])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def set(self) -> JSONObject:
+        async def get() -> JSONObject:
+            async with HttpClient(load(self._hub.kubeconfig)) as client:
+                return await client.get(MANIFEST_WORK_REPLICA_SET.untyped(), NAME, self.namespace)
+
+        return asyncio.run(get())
+
+    def decide_on_nobody(self) -> None:
+        """Let the placement select no cluster any more."""
+
+        async def patch() -> None:
+            async with HttpClient(load(self._hub.kubeconfig)) as client:
+                empty = MergePatch({"status": {"decisions": []}})
+                await client.patch(PLACEMENT_DECISION, "p-0", empty, self.namespace, subresource="status")
+                group = {"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["p-0"], "clusterCount": 0}
+                status = MergePatch({"status": {"numberOfSelectedClusters": 0, "decisionGroups": [group]}})
+                await client.patch(PLACEMENT, "p", status, self.namespace, subresource="status")
+
+        asyncio.run(patch())
+
+    async def _upload(self) -> None:
+        world = self._world
+        async with HttpClient(load(self._hub.kubeconfig)) as client:
+
+            async def create(kind: Kind[Any], name: str, namespace: str = "", **body: Any) -> None:
+                status = body.pop("status", None)
+                wire = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+                wire["metadata"] = {"name": name, **body.get("metadata", {})}
+                await client.create(kind.untyped(), wire, namespace)
+                if status:
+                    patch = MergePatch({"status": status})
+                    await client.patch(kind.untyped(), name, patch, namespace, subresource="status")
+
+            await create(NAMESPACE, self.namespace)
+            groups = world.placements["p"].groups
+            listed = [
+                {"decisionGroupIndex": i, "decisionGroupName": name, "decisions": [f"p-{i}"], "clusterCount": len(each)}
+                for i, (name, each) in enumerate(groups)
+            ]
+            status = {"numberOfSelectedClusters": sum(len(each) for _, each in groups), "decisionGroups": listed}
+            await create(PLACEMENT, "p", self.namespace, spec={}, status=status)
+            for index, (_, clusters) in enumerate(groups):
+                labels = {PLACEMENT_LABEL: "p", INDEX_LABEL: str(index)}
+                decisions = [{"clusterName": each, "reason": ""} for each in clusters]
+                metadata, status = {"labels": labels}, {"decisions": decisions}
+                await create(PLACEMENT_DECISION, f"p-{index}", self.namespace, metadata=metadata, status=status)
+            annotations = {"annotations": world.annotations}
+            await create(MANIFEST_WORK_REPLICA_SET, NAME, self.namespace, metadata=annotations, spec=world.spec)
+            mine = {SET_LABEL: f"{self.namespace}.{NAME}"}
+            for name, stored in world.revisions.items():
+                meta = stored["metadata"]
+                metadata = {"labels": {**meta["labels"], **mine}, "annotations": meta["annotations"]}
+                body = {"metadata": metadata, "data": stored["data"], "revision": stored["revision"]}
+                await create(CONTROLLER_REVISION, name, self.namespace, **body)
+            for (cluster, name), work in world.works.items():
+                meta = work["metadata"]
+                await create(NAMESPACE, cluster)
+                metadata = {"labels": {**meta["labels"], **mine}, "annotations": meta["annotations"]}
+                reported = work.get("status", {})
+                for each in reported.get("conditions", []):
+                    each["observedGeneration"] = 1
+                await create(MANIFEST_WORK, name, cluster, metadata=metadata, spec=work["spec"], status=reported)
+
+
+@pytest.fixture
+def shown(hub: HubProcess) -> Callable[[World], Shown]:
+    def show(world: World) -> Shown:
+        return Shown(hub, world)
+
+    return show
+
+
+def complete(*clusters: str) -> World:
+    """Return a world in which the first version is everywhere."""
+    world = World.of([("", clusters)], progressive(maxConcurrency=1))
+    for _ in clusters:
+        world.settle()
+        world.finish()
+    world.settle()
+    world.wait(1)
+    return world
+
+
+def test_an_abort_of_what_is_complete_is_refused_with_a_hint(shown: Callable[[World], Shown]) -> None:
+    rollout = shown(complete("a1", "b1"))
+    said = rollout.rollout("abort", code=1)
+    assert "is complete" in said
+    assert f"echelon rollout undo {NAME} -n {rollout.namespace}" in said
+    assert control.ABORTED not in rollout.set()["metadata"].get("annotations", {})
+
+
+def test_an_abort_is_watched_until_the_earlier_revision_is_back(shown: Callable[[World], Shown]) -> None:
+    world = complete("a2", "b2")
+    world.upgrade("2")
+    world.settle()
+    rollout = shown(world)
+    rollout.rollout("abort")
+    said = rollout.rollout("watch", "--timeout", "0.1", "--interval", "0.1", code=1)
+    assert "going back" in said, "no controller is there to do it"
+    assert "not complete after" in said
+    world = complete("a3", "b3")
+    world.upgrade("2")
+    world.settle()
+    world.annotations[control.ABORTED] = world.view().content.digest
+    world.settle()
+    world.finish()
+    said = shown(world).rollout("watch", code=1)
+    assert said.splitlines()[-1] == "aborted, 2 of 2 done: aborted: revision 1 is back everywhere"
+
+
+def test_undo_goes_to_the_last_revision_that_was_complete(shown: Callable[[World], Shown]) -> None:
+    world = complete("a4", "b4")
+    for version in ("2", "3"):
+        world.upgrade(version)
+        world.settle()
+    rollout = shown(world)
+    assert "goes back to revision 1" in rollout.rollout("undo")
+    manifest = rollout.set()["spec"]["manifestWorkTemplate"]["workload"]["manifests"][0]
+    assert manifest["data"] == {"version": "1"}
+    assert "goes back to revision 2" in rollout.rollout("undo", "--to-revision", "2")
+
+
+def test_undo_to_nothing_that_was_complete_is_refused_and_names_what_there_is(
+    shown: Callable[[World], Shown],
+) -> None:
+    world = World.of([("", ["a5"])])
+    for version in ("2", "3"):
+        world.settle()
+        world.upgrade(version)
+    world.settle()
+    said = shown(world).rollout("undo", code=1)
+    assert "was complete" in said
+    assert "1, 2" in said
+
+
+@pytest.mark.parametrize("case", ["held", "no clusters", "stopped", "complete"])
+def test_watch_ends_with_the_reason_when_waiting_is_of_no_use(case: str, shown: Callable[[World], Shown]) -> None:
+    name = f"x-{case.replace(' ', '-')}"
+    world = World.of([("", [name])], progressive(maxConcurrency=1))
+    if case == "held":
+        world.spec["placementRefs"][0]["rolloutStrategy"] = progressive(
+            mandatoryDecisionGroups=[{"groupName": "canari"}]
+        )
+    world.settle()
+    if case in ("stopped", "complete"):
+        world.report(name, **({"degraded": "True"} if case == "stopped" else {}))
+    rollout = shown(world)
+    if case == "no clusters":
+        rollout.decide_on_nobody()
+    last = rollout.rollout("watch", "--timeout", "30", code=0 if case == "complete" else 1).splitlines()[-1]
+    assert last.startswith(case)
+    assert ":" in last or case == "complete"
+
+
+def test_resume_also_ends_a_stop(shown: Callable[[World], Shown]) -> None:
+    world = World.of([("", ["a6"])])
+    world.annotations[control.PAUSED] = "true"
+    rollout = shown(world)
+    rollout.rollout("resume")
+    annotations = rollout.set()["metadata"]["annotations"]
+    assert control.PAUSED not in annotations
+    assert control.RESUMED in annotations
