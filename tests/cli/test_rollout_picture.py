@@ -1,13 +1,13 @@
-"""In which state a rollout is shown: never in a better one than the controller's, and over when waiting is of no use."""
+"""In which state a rollout is shown: never a better one than the controller sees, and over when waiting is no use."""
 
 import msgspec
 import pytest
+from tests.engine.work_set.world import PlacementState, World, progressive
 
 from echelon.api.work import ManifestWork
 from echelon.cli.rollout_picture import Picture, draw
 from echelon.cli.rollout_tree import headline
 from echelon.engine.rollout import control
-from tests.engine.work_set.world import PlacementState, World, progressive
 
 
 def drawn(world: World) -> Picture:

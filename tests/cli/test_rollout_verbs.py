@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
+from tests.engine.work_set.world import NAME, NS, World, progressive
 from tests.hub.conftest import HubProcess
 
 from echelon.api import registry
@@ -23,8 +25,6 @@ from echelon.engine.work_set.names import SET_LABEL
 from echelon.kube.client import MergePatch
 from echelon.kube.config import load
 from echelon.kube.http import HttpClient
-from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
-from tests.engine.work_set.world import NAME, NS, World, progressive
 
 _KINDS = ("Placement", "PlacementDecision", "ManifestWork", "ManifestWorkReplicaSet")
 

@@ -294,7 +294,7 @@ def test_the_verbs_of_a_rollout() -> None:
         await world.finish()
         assert await world.at("2") in ([], ["a"])
         assert await world.said("RolloutBlocked") == ("True", "Paused")
-        await world.annotate(control.resume())
+        await world.annotate(control.resume(now()))
         await world.settle()
         await world.finish()
         assert await world.at("2") == ["a", "b", "c"]

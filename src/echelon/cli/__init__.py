@@ -14,6 +14,7 @@ _COMMANDS = {
     "demo": "Roll a change out on a simulated fleet, and look at it.",
     "doctor": "Check what a hub lacks.",
     "hub": "Run the embedded hub in the foreground.",
+    "lint": "Look at placements and work sets that are still files.",
     "placement": "Look at placements, and ask why.",
     "rollout": "Watch rollouts, ask what they wait for, steer them.",
     "run": "Run controllers against a hub.",

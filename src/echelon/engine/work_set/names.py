@@ -20,7 +20,7 @@ LABELS_ANNOTATION = "echelon.dev/labels"  # on a work: which of its labels are t
 RETRIED_ANNOTATION = "echelon.dev/retried-at"  # on a work: another value makes the agent try again
 TURNED_ANNOTATION = "echelon.dev/turned-bad-at"  # on a work: when it stopped working after it had worked with that
 COMPLETED_ANNOTATION = "echelon.dev/completed-at"  # on a revision: when it had reached every cluster
-# On a revision, each with the number that it had then: one that is wanted again goes through all of it anew.
+# On a revision, with the number that it had then: an old revision that is wanted again goes through all of it anew.
 COMPLETED_NUMBER_ANNOTATION = "echelon.dev/completed-number"
 PASSED_ANNOTATION = "echelon.dev/completed-groups"  # which named groups have had it, all of them
 STOPPED_ANNOTATION = "echelon.dev/stopped-at"  # when too many clusters failed, where that is final

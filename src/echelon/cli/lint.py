@@ -1,0 +1,67 @@
+"""`echelon lint`: what is wrong with placements and work sets, before they are applied."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from echelon.cli.output import print_document
+from echelon.engine.lint import ERROR, WARNING, Finding
+from echelon.engine.lint import lint as look_at
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "sources", multiple=True, required=True, help="File or directory, - for input; repeatable."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format to print.")
+def lint(sources: tuple[str, ...], output: str) -> None:
+    """Look at placements and work sets that are still files.
+
+    Finds older spellings of fields, strategies that cannot be carried out, mandatory groups that the placement in the
+    same files does not have, and what is hardly meant. The exit code is 1 if there is an error; warnings are no errors.
+    """
+    found = look_at(document for source in sources for document in _documents(source))
+    if output == "json":
+        print_document([msgspec.to_builtins(each) for each in found], output)
+    else:
+        for each in found:
+            click.echo(_line(each))
+    if any(each.severity == ERROR for each in found):
+        raise SystemExit(1)
+
+
+def _line(each: Finding) -> str:
+    warning = f"{WARNING}: " if each.severity == WARNING else ""
+    return f"{each.file}: {each.kind}/{each.name}: {each.field}: {warning}{each.problem}"
+
+
+def _documents(source: str) -> Iterator[tuple[str, Any]]:
+    if source == "-":
+        yield from _read("-", sys.stdin.read())
+        return
+    path = Path(source)
+    if not path.exists():
+        raise click.BadParameter(f"there is no {source}", param_hint="-f")
+    files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+    for file in files:
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{file}: {error}") from error
+        yield from _read(str(file), text)
+
+
+def _read(name: str, text: str) -> Iterator[tuple[str, Any]]:
+    try:
+        for document in yaml.load_all(text, Loader=_LOADER):
+            yield name, document
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"{name}: {error}") from error
