@@ -193,6 +193,8 @@ def test_what_a_zero_stands_for_is_said_once() -> None:
     assert world.at("1") == ["a", "b", "c"]
     assert "maxConcurrency is 0" in world.said("PlacementVerified")[2]
     assert "3 at a time" in world.said("PlacementVerified")[2]
+    world.spec["placementRefs"].append({"name": "missing"})  # whose trouble is told instead
     world.finish()
     world.settle()
-    assert [each.reason for each in world.events].count("NotAsMeant") == 1
+    world.step()
+    assert [each.reason for each in world.events].count("ConcurrencyNotLimited") == 1

@@ -160,7 +160,7 @@ def test_an_approval_of_a_group_that_does_not_exist_is_told_and_starts_nothing()
     world.settle()
     assert world.works == {}
     assert "canari" in world.said(VERIFIED)[2]
-    assert [each.reason for each in world.events].count("NotAsMeant") == 1
+    assert [each.reason for each in world.events].count("UnknownDecisionGroup") == 1
 
 
 def test_an_abort_goes_back_whatever_is_wrong_with_the_groups() -> None:

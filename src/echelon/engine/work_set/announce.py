@@ -15,6 +15,7 @@ from echelon.engine.plan import Emit, Reference
 from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.reasons import names, title
 from echelon.engine.work_set.conditions import (
+    ABORT_IGNORED,
     BLOCKED,
     ROLLED_OUT,
     TIMED_OUT,
@@ -23,6 +24,7 @@ from echelon.engine.work_set.conditions import (
     missing_group,
     timed_out,
     told_until,
+    verified_of,
     warnings,
 )
 from echelon.engine.work_set.rollout import RefRollout, Rollout
@@ -43,9 +45,9 @@ def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True)
     before = {each.type: each for each in view.work_set.status.conditions}
     events = [told("GroupsStarted", note) for ref in rollout.refs if ref.starting and (note := _groups(ref, rollout))]
     said, was = blocked(rollout), before.get(BLOCKED)
-    events += [told(reason, note, "Warning") for reason, note in _warnings(rollout, before)]
-    if rollout.abort_ignored and (was is None or said.message != was.message):
-        events.append(told("AbortIgnored", said.message, "Warning"))
+    events += [told(reason, note, "Warning") for reason, note in _warnings(view, rollout, before)]
+    if ABORT_IGNORED in said.message and (was is None or ABORT_IGNORED not in was.message):
+        events.append(told("AbortIgnored", ABORT_IGNORED, "Warning"))
     if said.holds and (was is None or (was.status, was.reason) != ("True", said.reason)):
         reason = "RolloutAborted" if said.reason == "Aborted" else f"Rollout{said.reason}"
         events.append(told(reason, said.message, "Normal" if said.reason == "AwaitingApproval" else "Warning"))
@@ -61,13 +63,15 @@ def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True)
     return events
 
 
-def _warnings(rollout: Rollout, before: Mapping[str, Condition]) -> list[tuple[str, str]]:
-    """Return what is not as somebody meant it, and was not said before."""
-    was = before.get(VERIFIED)
-    if (missing := missing_group(rollout)) is not None:
+def _warnings(view: WorkSetView, rollout: Rollout, before: Mapping[str, Condition]) -> list[tuple[str, str]]:
+    """Return what the status is about to say of things that are not as somebody meant them, and did not say before."""
+    was, said = before.get(VERIFIED), verified_of(view, rollout)
+    missing = missing_group(rollout)
+    if missing is not None and said.reason == missing.reason:
         known = was is not None and (was.status, was.reason) == ("False", missing.reason)
         return [] if known else [(missing.reason, missing.message)]
-    return [("NotAsMeant", note) for note in warnings(rollout) if was is None or note not in was.message]
+    known_notes = was.message if was is not None else ""
+    return [(why, note) for why, note in warnings(rollout) if note in said.message and note not in known_notes]
 
 
 def _groups(ref: RefRollout, rollout: Rollout) -> str:

@@ -10,7 +10,7 @@ from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names, title
 from echelon.engine.rollout.strategy import Kind
-from echelon.engine.work_set.named_groups import Missing
+from echelon.engine.work_set.named_groups import UNKNOWN, Missing
 from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.sharing import Share
@@ -21,6 +21,7 @@ BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
 EMPTY = "PlacementDecisionEmpty"
 AS_EXPECTED, NOT_AS_EXPECTED = "AsExpected", "NotAsExpected"
 BREACH, APPROVAL, WRITE_FAILED = "MaxFailuresExceeded", "AwaitingApproval", "WriteFailed"
+ABORT_IGNORED = f"{ABORTED} has no effect: the rollout was complete before; echelon rollout undo goes back"
 _LAST = "the last deadline was "  # not cut to seconds: what came after it was not told yet
 
 
@@ -35,7 +36,7 @@ class Said(NamedTuple):
 
 def conditions_of(view: WorkSetView, rollout: Rollout, total: ManifestWorkReplicaSetSummary) -> list[Said]:
     """Return all conditions of a set."""
-    verified = _verified(view, rollout)
+    verified = verified_of(view, rollout)
     return [verified, _rolled_out(rollout), _applied(verified, total), blocked(rollout), _timed_out(rollout)]
 
 
@@ -68,13 +69,14 @@ def _essence(condition: Condition) -> tuple[str, str, str, int]:
     return condition.type, condition.status, condition.reason, condition.observed_generation
 
 
-def _verified(view: WorkSetView, rollout: Rollout) -> Said:
+def verified_of(view: WorkSetView, rollout: Rollout) -> Said:
+    """Say whether it is clear which clusters are meant, and what is strange about it."""
     for ref in rollout.refs:
         if ref.share.trouble is not None:
             return Said(VERIFIED, False, ref.share.trouble.reason, ref.share.trouble.message)
     if (missing := missing_group(rollout)) is not None:
         return Said(VERIFIED, False, missing.reason, missing.message)
-    notes = [note for ref in rollout.refs for note in _notes(ref)] + warnings(rollout)
+    notes = [note for ref in rollout.refs for note in _notes(ref)] + [note for _, note in warnings(rollout)]
     if not any(ref.standings for ref in rollout.refs):
         return Said(VERIFIED, False, EMPTY, "; ".join(notes))
     notes += _not_taken(view, rollout)
@@ -97,10 +99,11 @@ def missing_group(rollout: Rollout) -> Missing | None:
     return next((ref.missing for ref in rollout.refs if ref.missing is not None and ref.missing.certain), None)
 
 
-def warnings(rollout: Rollout) -> list[str]:
-    """Return what is carried out to the letter, and is hardly what somebody meant."""
-    found = [_without_limit(ref.share) for ref in rollout.refs]
-    return list(dict.fromkeys(filter(None, (*found, rollout.lost_approval))))
+def warnings(rollout: Rollout) -> list[tuple[str, str]]:
+    """Return what is carried out to the letter and is hardly what somebody meant, each with a reason."""
+    found = [("ConcurrencyNotLimited", _without_limit(ref.share)) for ref in rollout.refs]
+    found.append((UNKNOWN, rollout.lost_approval))
+    return [(reason, note) for reason, note in dict.fromkeys(found) if note]
 
 
 def _without_limit(share: Share) -> str:
@@ -175,8 +178,7 @@ def blocked(rollout: Rollout) -> Said:
     if rollout.not_stored:
         message = f"nothing starts, because the hub does not take what has to be stored before: {rollout.not_stored}"
         return Said(BLOCKED, True, WRITE_FAILED, message)
-    ignored = f"{ABORTED} has no effect: the rollout was complete before; echelon rollout undo goes back"
-    message = ignored if rollout.abort_ignored else ""
+    message = ABORT_IGNORED if rollout.abort_ignored else ""
     missing = missing_group(rollout)
     held = missing.reason if missing is not None else Wait.HELD.value
     for wait, reason in ((Wait.BREACH, BREACH), (Wait.HELD, held), (Wait.APPROVAL, APPROVAL)):
