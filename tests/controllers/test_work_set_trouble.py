@@ -130,3 +130,24 @@ def test_works_that_another_process_wrote_outlive_decisions_until_the_caches_are
         assert await world.at("1") == ["b"]
 
     told(story)
+
+
+def test_a_relapse_is_noted_by_whoever_sees_it_and_the_next_controller_counts_from_there() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b"])])
+        world.start()
+        await world.roll_out(progressive(maxConcurrency=1, minSuccessTime="1h", progressDeadline="60s"))
+        await world.settle()
+        await world.report("a")
+        await world.settle(300)
+        await world.report("a", progressing="True")
+        await world.settle()
+        assert "echelon.dev/turned-bad-at" in (await world.works())["a"].metadata.annotations
+        await world.restart()
+        await world.settle(30)
+        assert await world.said("ClustersTimedOut") == ("False", "NoneTimedOut")
+        await world.settle(30)
+        assert await world.said("ClustersTimedOut") == ("True", "ProgressDeadlineExceeded")
+        assert await world.at("1") == ["a"]
+
+    told(story)

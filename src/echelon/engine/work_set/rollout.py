@@ -150,6 +150,10 @@ class Rollout:
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 
 
+def _is_fine(status: ClusterStatus, soaked: datetime) -> bool:
+    return status.phase is Phase.SUCCEEDED and status.since is not None and status.since <= soaked
+
+
 def _skipped(status: ClusterStatus) -> ClusterStatus:
     return ClusterStatus(status.cluster, Phase.SKIPPED)
 
@@ -262,11 +266,13 @@ class _Rolling:
         if missing is not None and control.hold is None:
             control = replace(control, hold=Hold(Wait.HELD, missing.message))
         statuses = self._statuses(share, strategy.deadline)
-        through = [_skipped(one) if one.cluster in had_it else one for one in statuses]
+        soaked = self.now - strategy.soak
+        ill = {one.cluster: one for one in statuses if one.cluster in had_it and not _is_fine(one, soaked)}
+        through = [_skipped(one) if one.cluster in ill else one for one in statuses] if ill else statuses
         short = share.ref.placement.short if share.ref.placement is not None else ()
         decision = decide(strategy, share.groups, through, self.now, control, short=short)
-        if had_it:
-            decision = self._as_they_are(decision, strategy, statuses, had_it)
+        if ill:
+            decision = self._as_they_are(decision, strategy, ill)
         return RefRollout(share, decision, decision.standings, had_it, missing)
 
     def _had_it(self, work: WorkView | None) -> bool:
@@ -279,18 +285,15 @@ class _Rolling:
             return False
         return work.written is None or work.written <= self.completed
 
-    def _as_they_are(
-        self, decision: Decision, strategy: Strategy, statuses: Iterable[ClusterStatus], had_it: frozenset[str]
-    ) -> Decision:
+    def _as_they_are(self, decision: Decision, strategy: Strategy, ill: Mapping[str, ClusterStatus]) -> Decision:
         """Return a decision that tells of those who had it how they are now, though that decided nothing."""
         judge = Judge(strategy, self.now, self.control, OwnPace(self.now))
-        now = {one.cluster: replace(one, deadline_from=None) for one in statuses if one.cluster in had_it}
         standings = list(decision.standings)
         ends = [] if decision.recheck_after is None else [decision.recheck_after]
         for number, one in enumerate(standings):
-            if one.cluster not in now:
+            if one.cluster not in ill:
                 continue
-            found = judge(now[one.cluster], one.group)
+            found = judge(replace(ill[one.cluster], deadline_from=None), one.group)
             if found.wait:
                 if found.wait is Wait.REPORT and found.until is not None:
                     ends.append(found.until - self.now)
