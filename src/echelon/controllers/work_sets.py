@@ -169,7 +169,10 @@ class WorkSetReconciler:
 
     def _revisions(self, key: Key, work_set: WorkSet) -> tuple[RevisionView, ...]:
         stored = self._caches.revisions.by_index("set", f"{key.namespace}.{key.name}")
-        return tuple(read_revision(each) for each in stored if is_revision_of(each, work_set))
+        found = [read_revision(each) for each in stored if is_revision_of(each, work_set)]
+        # One that was let go after all that is known of the set may have been let go by the end of the set.
+        known, uid = self._caches.sets.reached, work_set.metadata.uid
+        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
 
     def _taken(self, key: Key, refs: Iterable[RefView], works: Mapping[str, object]) -> frozenset[str]:
         """Return where a work of the set's name exists that is not of this set."""
