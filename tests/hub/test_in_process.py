@@ -396,3 +396,23 @@ def test_a_patch_of_the_scale_returns_what_was_scaled() -> None:
         assert (await client.get(DEPLOYMENT, "d", "default")).spec.replicas == 7
 
     run(scenario)
+
+
+def test_an_object_over_the_limit_is_refused_where_objects_are_kept_decoded() -> None:
+    def body(size: int) -> dict[str, Any]:
+        configs = [{"url": "https://member.example.com", "caBundle": "a" * size}]
+        return managed_cluster("c", managedClusterClientConfigs=configs)
+
+    async def scenario(client: InProcessClient) -> None:
+        with pytest.raises(errors.ApiError, match=r"^etcdserver: request is too large$") as refused:
+            await client.create(MANAGED_CLUSTER, body(1_600_000))
+        assert refused.value.status_code == 500
+        with pytest.raises(errors.NotFound):
+            await client.get(MANAGED_CLUSTER, "c")
+        await client.create(MANAGED_CLUSTER, body(1_500_000))
+        with pytest.raises(errors.ApiError, match="request is too large"):
+            await client.patch(MANAGED_CLUSTER, "c", MergePatch({"metadata": {"annotations": {"a": "b" * 100_000}}}))
+        assert (await client.get(MANAGED_CLUSTER, "c")).metadata.annotations == {}
+        await client.delete(MANAGED_CLUSTER, "c")
+
+    run(scenario)

@@ -1,7 +1,7 @@
 """Deletion: at once, or step by step while finalizers, dependents or a grace period hold the object back."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from echelon.api.base import JSONObject
 from echelon.hub import reading
@@ -37,8 +37,9 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
     before = target.resource.outgoing(old.object)
     strategy.check_delete(before)
     enforce(cluster, target, request, old=before)
-    asked = options.grace_period_seconds
-    grace = strategy.grace_period(before, 1 if asked is not None and asked < 0 else asked)
+    grace = strategy.grace_period(before, options.grace_period_seconds)
+    if grace < 0:
+        grace = 1
     marked = _marked(cluster, before, options.propagation, grace)
     strategy.prepare_delete(marked)
     gone = grace == 0 and strategy.may_go(marked)
@@ -86,12 +87,19 @@ def _marked(cluster: LogicalCluster, before: JSONObject, propagation: str, grace
         meta["finalizers"] = finalizers
     first = "deletionTimestamp" not in meta
     if first or grace < meta.get("deletionGracePeriodSeconds", 0):
-        end = cluster.clock() + timedelta(seconds=grace)
-        meta["deletionTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionTimestamp"] = _end(cluster.clock(), grace).strftime("%Y-%m-%dT%H:%M:%SZ")
         meta["deletionGracePeriodSeconds"] = grace
     if first and meta.get("generation"):
         meta["generation"] += 1
     return {**before, "metadata": meta}
+
+
+def _end(now: datetime, grace: int) -> datetime:
+    """Return when a grace period is over, or the last moment that can be written down."""
+    try:
+        return now + timedelta(seconds=grace)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 async def delete_collection(

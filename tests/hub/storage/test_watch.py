@@ -496,3 +496,14 @@ def test_an_entry_in_the_history_is_the_one_in_the_state() -> None:
         assert change.entry is entry is store.get(Key("things", "", "a"))
 
     asyncio.run(scene())
+
+
+def test_a_watch_that_does_not_wait_lets_others_run() -> None:
+    async def scene() -> None:
+        with Store(None, "c").watch(None, since=0) as watch:
+            other = asyncio.create_task(asyncio.sleep(0))
+            for _ in range(100):
+                assert await watch.next(0) == []
+            assert other.done()
+
+    asyncio.run(scene())

@@ -81,6 +81,13 @@ def self_subject_review(user: User) -> JSONObject:
     return {"userInfo": user_info(user)}
 
 
+def answered(api_version: str, kind: str, review: JSONObject, status: JSONObject) -> JSONObject:
+    """Return a review with its answer: the question comes back, and nothing else that came with it."""
+    metadata = {key: value for key, value in (review.get("metadata") or {}).items() if key != "managedFields"}
+    asked = {"spec": review["spec"]} if "spec" in review else {}
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata, **asked, "status": status}
+
+
 def user_info(user: User) -> JSONObject:
     """Return the user as authentication.k8s.io/v1 has it."""
     info: JSONObject = {

@@ -265,8 +265,11 @@ class Watch:
     async def next(self, timeout: float | None = None) -> list[Change]:  # noqa: ASYNC109 - an answer, not an error
         """Return the changes that are there, or wait for some; nothing when none came in time."""
         ready = self._take()
-        if ready or (timeout is not None and timeout <= 0):
+        if ready:
             return ready
+        if timeout is not None and timeout <= 0:
+            await asyncio.sleep(0)  # whoever asks again and again must not keep everybody else from running
+            return self._take()
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         woken = True

@@ -264,23 +264,22 @@ class Store:
         metadata = {**obj["metadata"], "resourceVersion": str(revision)}
         stamped = {**obj, "metadata": metadata}
         created = before.created if before is not None else revision
+        encoded = msgspec.json.encode(stamped)
+        if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
+            raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
         if self._keep_objects:
             stamped = with_shared_parts(stamped, before.decoded if before is not None else None)
             labels = stamped["metadata"].get("labels") or _NO_LABELS
             entry = Entry(key, revision, created, labels, None, stamped, admitted_by)
         else:
-            encoded = msgspec.json.encode(stamped)
-            if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
-                raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
             entry = Entry(key, revision, created, _shared(metadata.get("labels")), encoded, None, admitted_by)
         change = Change(kind, revision, entry, before)
         if self._ledger is None:
             self._assigned = revision
             self._commit(change)
             return _Committed(entry)
-        value = entry.encoded if entry.encoded is not None else msgspec.json.encode(stamped)
         future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        row = Row(revision, "/".join(key), 0 if kind is _DELETED else created, value)
+        row = Row(revision, "/".join(key), 0 if kind is _DELETED else created, encoded)
         self._ledger.append(row, _Write(change, future))
         self._assigned = revision
         self._latest[key] = change

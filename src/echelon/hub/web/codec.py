@@ -13,8 +13,9 @@ import msgspec
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.web import protobuf, yaml_body
+from echelon.hub.web.repeated import Repeated
 from echelon.hub.web.yaml_body import MAX_DEPTH, YamlError
-from echelon.kube.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
+from echelon.kube.errors import BadRequest, TooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 MAX_OBJECT_BYTES: Final = 1_572_864
@@ -24,8 +25,9 @@ _JSON_TYPES |= {"application/strategic-merge-patch+json", "application/apply-pat
 _YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml", "text/yaml"})
 
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
-# Strings and brackets of a JSON text; with the strings passed over, what is left are brackets that nest.
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]+|[\]}]+', re.DOTALL)
+# Strings and brackets of a JSON text; with the strings passed over, what is left are brackets that nest. A string may
+# end with the text, and what it has taken it does not give back: no byte is looked at twice.
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{]+|[\]}]+', re.DOTALL)
 # Looking for a long row of digits is fastest in a text of nothing but zeros and blanks.
 _DIGITS = bytes(ord("0") if 0x30 <= code <= 0x39 else ord(" ") for code in range(256))
 _BIG_DIGITS = b"0" * 19
@@ -77,12 +79,6 @@ def _summary(data: bytes, limit: int = 30) -> str:
     return data[:limit].hex() + more if data else "<empty>"
 
 
-def check_object_size(size: int) -> None:
-    """Refuse an object that etcd would not have stored."""
-    if size > MAX_OBJECT_BYTES:
-        raise ApiError("etcdserver: request is too large")
-
-
 def duplicates(data: bytes, content_type: str = "application/json") -> list[str]:
     """Return the paths of the keys that a body repeats in one object; the body has been decoded before."""
     media = content_type.partition(";")[0].strip().lower()
@@ -90,9 +86,9 @@ def duplicates(data: bytes, content_type: str = "application/json") -> list[str]
         return []
     if media not in _YAML_TYPES or _looks_like_json(data):
         try:
-            found: list[str] = []
-            _repeated_pairs(json.loads(data, object_pairs_hook=_Pairs), "", found)
-            return list(dict.fromkeys(found))
+            found = Repeated()
+            _find_repeated(json.loads(data, object_pairs_hook=_Pairs), found)
+            return found.paths
         except ValueError:
             if media not in _YAML_TYPES:
                 raise
@@ -192,15 +188,14 @@ class _Pairs(list[tuple[str, Any]]):
     """The members of an object in the order of the text."""
 
 
-def _repeated_pairs(value: JSON, path: str, found: list[str]) -> None:
-    if isinstance(value, _Pairs):
-        seen = set()
-        for key, each in value:
-            at = f"{path}.{key}" if path else key
-            if key in seen:
-                found.append(at)
-            seen.add(key)
-            _repeated_pairs(each, at, found)
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            _repeated_pairs(each, f"{path}[{index}]", found)
+def _find_repeated(value: JSON, found: Repeated) -> None:
+    pairs = value if isinstance(value, _Pairs) else enumerate(value)
+    seen: set[str | int] = set()
+    for key, each in pairs:
+        if key in seen:
+            found.add(key)
+        seen.add(key)
+        if isinstance(each, list):
+            found.enter(key)
+            _find_repeated(each, found)
+            found.leave()

@@ -104,6 +104,8 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
     reached, synced = 0, not query.initial_events
     try:
         async with asyncio.timeout(limit):
+            if limit <= 0:
+                raise TimeoutError
             async for step in changes:
                 if isinstance(step, int):
                     reached = step
@@ -257,9 +259,7 @@ async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     answer = answers.get(resource.kind.kind)
     if answer is None:
         raise errors.NotFound("the server could not find the requested resource")
-    status = answer()
-    typed = {**body, "kind": resource.kind.kind, "apiVersion": resource.kind.api_version}
-    return document({**typed, "metadata": body.get("metadata") or {}, "status": status}, status=201)
+    return document(reviews.answered(resource.kind.api_version, resource.kind.kind, body, answer()), status=201)
 
 
 def _answer(

@@ -2,9 +2,10 @@
 
 YAML can do more than JSON and some of it is dangerous, so values are built from the parser's events instead of by a
 YAML library's constructors: no tags that name code, keys are strings, timestamps stay strings. Nesting is counted as it
-is entered, and an alias costs as many nodes as it stands for.
+is entered, and an alias costs as many nodes, and bytes, as it stands for.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,10 +15,17 @@ import yaml
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.schema.structural import copied
+from echelon.hub.web.repeated import Repeated
 
 MAX_DEPTH: Final = 100
-# How many nodes the aliases of a document may add. What is written out is bounded by the size of the body.
+# How much the aliases of a document may add to it: as much as a body may have. Who reads a value sees no aliases.
 MAX_ALIASED_NODES: Final = 100_000
+MAX_ALIASED_BYTES: Final = 3 * 1024 * 1024
+# Events are slow: a body of nothing but commas would keep the hub busy for seconds.
+MAX_NODES: Final = 250_000
+# The parser compares each of these with all others.
+_MOST_TAG_DIRECTIVES = 100
+_TAG_DIRECTIVE = re.compile("(?<![^\r\n\x85\u2028\u2029\ufeff])%TAG")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -50,6 +58,8 @@ def read(data: bytes) -> Document | None:
         text = data.decode()
     except UnicodeDecodeError:
         raise YamlError("yaml: invalid UTF-8") from None
+    if len(_TAG_DIRECTIVE.findall(text)) > _MOST_TAG_DIRECTIVES:
+        raise YamlError(f"yaml: document has more than {_MOST_TAG_DIRECTIVES} %TAG directives")
     try:
         reading = _Reading(yaml.parse(text, Loader=_LOADER))
         return reading.document()
@@ -59,49 +69,65 @@ def read(data: bytes) -> Document | None:
         raise YamlError(f"yaml: {where}{problem or str(error).partition(chr(10))[0]}") from None
 
 
+@dataclass(frozen=True)
+class _Anchor:
+    """A value that has a name, and what it adds to a document wherever it is named."""
+
+    value: JSON
+    nodes: int
+    size: int
+    levels: int
+
+
 @dataclass
 class _Reading:
     """Builds values while it follows the events."""
 
     events: Iterator[Any]
-    anchors: dict[str, tuple[JSON, int, int]] = field(default_factory=dict)  # value, nodes, levels
-    duplicates: list[str] = field(default_factory=list)
+    anchors: dict[str, _Anchor] = field(default_factory=dict)
+    repeated: Repeated = field(default_factory=Repeated)
     nodes: int = 0
-    aliased: int = 0
+    size: int = 0  # bytes of the scalars, those that aliases stand for included
+    aliased_nodes: int = 0
+    aliased_size: int = 0
     deepest: int = 0
 
     def document(self) -> Document | None:
         next(self.events)  # the stream starts
         if isinstance(next(self.events), yaml.StreamEndEvent):
             return None
-        value = self.value(next(self.events), "", 1)
+        value = self.value(next(self.events), 1)
         next(self.events)  # the document ends
         if not isinstance(next(self.events), yaml.StreamEndEvent):
             raise YamlError("yaml: expected a single document in the body, but found another document")
-        return Document(value, list(dict.fromkeys(self.duplicates)))
+        return Document(value, self.repeated.paths)
 
-    def value(self, event: Any, path: str, depth: int) -> JSON:
+    def value(self, event: Any, depth: int) -> JSON:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
-        before, self.nodes = self.nodes, self.nodes + 1
+        nodes, size = self.nodes, self.size
         above, self.deepest = self.deepest, depth
         self._enter(event, depth)
         if isinstance(event, yaml.ScalarEvent):
+            self.size += len(event.value.encode("utf-8", "surrogatepass"))
             value = _scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
             _only_tag(event, "seq")
-            value = self._sequence(path, depth)
+            value = self._sequence(depth)
         else:
             _only_tag(event, "map")
-            value = self._mapping(path, depth)
+            value = self._mapping(depth)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (value, self.nodes - before, self.deepest - depth)
+            self.anchors[event.anchor] = _Anchor(value, self.nodes - nodes, self.size - size, self.deepest - depth)
         self.deepest = max(above, self.deepest)
         return value
 
-    def _enter(self, event: Any, depth: int) -> None:
+    def _enter(self, event: Any, depth: int, nodes: int = 1) -> None:
         if depth > MAX_DEPTH:
             raise YamlError(f"yaml: line {event.start_mark.line + 1}: exceeded max depth of {MAX_DEPTH}")
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            raise YamlError(f"yaml: document has more than {MAX_NODES} values")
 
     def _alias(self, event: Any, depth: int) -> JSON:
         if event.anchor not in self.anchors:
@@ -109,42 +135,47 @@ class _Reading:
             raise YamlError(
                 f"yaml: line {line}: unknown anchor '{event.anchor}' referenced, or one that contains itself"
             )
-        value, size, levels = self.anchors[event.anchor]
-        self._enter(event, depth + levels)
-        self.deepest = max(self.deepest, depth + levels)
-        self.nodes += size
-        self.aliased += size
-        if self.aliased > MAX_ALIASED_NODES:
+        anchor = self.anchors[event.anchor]
+        self.aliased_nodes += anchor.nodes
+        self.aliased_size += anchor.size
+        if self.aliased_nodes > MAX_ALIASED_NODES or self.aliased_size > MAX_ALIASED_BYTES:
             raise YamlError("yaml: document contains excessive aliasing")
-        return copied(value)
+        self._enter(event, depth + anchor.levels, anchor.nodes)
+        self.deepest = max(self.deepest, depth + anchor.levels)
+        self.size += anchor.size
+        return copied(anchor.value)
 
-    def _sequence(self, path: str, depth: int) -> list[JSON]:
+    def _sequence(self, depth: int) -> list[JSON]:
         built: list[JSON] = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            built.append(self.value(event, f"{path}[{len(built)}]", depth + 1))
+            self.repeated.enter(len(built))
+            built.append(self.value(event, depth + 1))
+            self.repeated.leave()
         return built
 
-    def _mapping(self, path: str, depth: int) -> JSONObject:
+    def _mapping(self, depth: int) -> JSONObject:
         built: JSONObject = {}
         merged: JSONObject = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
-                merged = self._merge(merged, path, depth)
+                self._merge(merged, depth)
                 continue
-            name = _key(self.value(event, path, depth + 1), event)
-            at = f"{path}.{name}" if path else name
+            name = _key(self.value(event, depth + 1), event)
             if name in built:
-                self.duplicates.append(at)
-            built[name] = self.value(next(self.events), at, depth + 1)
+                self.repeated.add(name)
+            self.repeated.enter(name)
+            built[name] = self.value(next(self.events), depth + 1)
+            self.repeated.leave()
         return {**merged, **built} if merged else built
 
-    def _merge(self, merged: JSONObject, path: str, depth: int) -> JSONObject:
-        source = self.value(next(self.events), path, depth + 1)
+    def _merge(self, merged: JSONObject, depth: int) -> None:
+        """Add what is merged into an object; of what comes several times, the first counts."""
+        source = self.value(next(self.events), depth + 1)
         for part in source if isinstance(source, list) else [source]:
             if not isinstance(part, dict):
                 raise YamlError("yaml: map merge requires map or sequence of maps as the value")
-            merged = {**part, **merged}
-        return merged
+            for name, each in part.items():
+                merged.setdefault(name, each)
 
 
 def _only_tag(event: Any, allowed: str) -> None:
@@ -208,7 +239,12 @@ def _integer(text: str) -> float:
 
 
 def _fitting(value: int) -> float:
-    return value if -(2**63) <= value < 2**63 else _finite(float(value))
+    if -(2**63) <= value < 2**63:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return _finite(math.inf)
 
 
 def _finite(value: float) -> float:
