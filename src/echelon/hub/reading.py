@@ -3,8 +3,10 @@
 They see committed state only, and hand out entries and changes; how these are shown is the transport's business.
 """
 
+import asyncio
 import base64
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -15,7 +17,7 @@ from echelon.api.base import JSONObject
 from echelon.hub.catalogue import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema import causes
-from echelon.hub.storage.store import Change, Compacted, Entry, Key
+from echelon.hub.storage.store import Change, Compacted, Entry, Key, WatchClosed
 from echelon.kube import errors
 from echelon.kube.client import EventType
 
@@ -124,20 +126,21 @@ async def _position(cluster: LogicalCluster, query: Query) -> tuple[int | None, 
 
 
 async def reach(cluster: LogicalCluster, revision: int) -> None:
-    """Wait a little until the store has committed a revision."""
+    """Wait a little until the store has committed a revision, however much it commits meanwhile."""
     store = cluster.store
     if store.revision >= revision:
         return
-    watch = store.watch(None, since=store.revision)
     try:
-        while store.revision < revision and await watch.next(FUTURE_REVISION_SECONDS):
-            pass
-    finally:
-        watch.close()
-    if store.revision < revision:
+        async with asyncio.timeout(FUTURE_REVISION_SECONDS):
+            while store.revision < revision:
+                with suppress(Compacted), store.watch(None, since=store.revision) as watch:
+                    await watch.next()
+    except WatchClosed:
+        raise errors.Unavailable("the server is stopping") from None
+    except TimeoutError:
         text = f"Too large resource version: {revision}, current: {store.revision}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-        raise errors.ServerTimeout(f"Timeout: {text}", details={"causes": [cause], "retryAfterSeconds": 1})
+        raise errors.ServerTimeout(f"Timeout: {text}", details={"causes": [cause], "retryAfterSeconds": 1}) from None
 
 
 async def watch(
