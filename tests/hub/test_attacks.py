@@ -65,7 +65,7 @@ def test_a_grace_period_of_any_number_is_understood(attacked: Api, number: str) 
         ({}, {"gracePeriodSeconds": int(number)}),
         ({}, None),
     ):
-        spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
+        spec: dict[str, object] = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
         if not query and not body and int(number) >= 0:
             spec["terminationGracePeriodSeconds"] = int(number)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}

@@ -32,7 +32,7 @@ def test_a_read_of_a_version_that_never_comes_ends_on_a_busy_hub_too() -> None:
         cluster, writing = await busy_cluster()
         client, loop = InProcessClient(cluster, ROOT), asyncio.get_running_loop()
         began = loop.time()
-        with pytest.raises(ServerTimeout, match="^Timeout: Too large resource version: 1000000, current: ") as refused:
+        with pytest.raises(ServerTimeout, match=r"^Timeout: Too large resource version: 1000000, current: ") as refused:
             await client.list(CONFIG_MAP, "default", resource_version="1000000")
         assert loop.time() - began == pytest.approx(reading.FUTURE_REVISION_SECONDS)
         assert refused.value.status_code == 504

@@ -71,6 +71,11 @@ class LogicalCluster:
         elif _is_established(crd):
             self.catalogue.serve(crd)
 
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"cluster {self.name}" if self.name else "the hub"
+
     def timestamp(self) -> str:
         """Return the present second as Kubernetes writes it."""
         return self.clock().isoformat(timespec="seconds")[:19] + "Z"

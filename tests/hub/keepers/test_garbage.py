@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP, EVENT, NAMESPACE
 from echelon.fleet.loop import run
 from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
@@ -93,6 +93,30 @@ def test_an_owner_in_another_namespace_owns_nothing() -> None:
         uid = (await client.create(MAP, body, "far"))["metadata"]["uid"]
         await create(client, "child", {"owner": uid})
         assert await names(client) == set()
+
+    in_kept_cluster(story)
+
+
+def test_an_object_without_a_namespace_is_kept_whatever_owner_in_a_namespace_it_names() -> None:
+    async def story(client: InProcessClient) -> None:
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "blockOwnerDeletion": True}
+        uid = await create(client, "owner")
+        for name, its in (("of-one", uid), ("of-nobody", "never-was")):
+            metadata = {"name": name, "ownerReferences": [{**owner, "uid": its}]}
+            await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        await client.delete(MAP, "owner", "default", options=DeleteOptions(propagation="Foreground"))
+        assert await names(client) == set()
+        for name, its in (("of-one", uid), ("of-nobody", "never-was")):
+            kept = (await client.get(NAMESPACE.untyped(), name))["metadata"]
+            assert "deletionTimestamp" not in kept
+            assert [reference["uid"] for reference in kept["ownerReferences"]] == [its]
+        events = (await client.list(EVENT.untyped(), "default")).items
+        assert [(event["reason"], event["type"], event["involvedObject"]["name"]) for event in events] == [
+            ("OwnerRefInvalidNamespace", "Warning", "of-nobody"),
+            ("OwnerRefInvalidNamespace", "Warning", "of-one"),
+        ]
+        assert events[0]["message"].startswith("ownerRef [v1/ConfigMap, namespace: ")
+        assert events[0]["message"].endswith(' does not exist in namespace ""')
 
     in_kept_cluster(story)
 

@@ -6,7 +6,11 @@ roles that collect each other settle after at most one round a role.
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from echelon.api.base import JSONObject
+
+_canonical = msgspec.json.Encoder(order="sorted").encode
 
 
 def aggregate(roles: Iterable[JSONObject]) -> dict[str, list[JSONObject]]:
@@ -36,10 +40,11 @@ def _sources(roles: Mapping[str, JSONObject], name: str) -> list[str]:
 
 
 def _union(parts: Iterable[list[JSONObject]]) -> list[JSONObject]:
-    union: list[JSONObject] = []
+    union: dict[bytes, JSONObject] = {}
     for part in parts:
-        union += [rule for rule in part if rule not in union]
-    return union
+        for rule in part:
+            union.setdefault(_canonical(rule), rule)
+    return list(union.values())
 
 
 def _selects(selector: JSONObject, labels: Mapping[str, str]) -> bool:

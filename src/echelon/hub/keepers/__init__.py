@@ -2,10 +2,9 @@
 
 Garbage collection, namespace termination, CRD clean-up and role aggregation are controllers in Kubernetes. Here they
 share one task per cluster and one watch over everything. They are level-based: at start, and whenever they fell
-behind, they look at the whole store; after that at what changes.
+behind, they look at the whole store; after that at what changes, and again at what failed.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable
 
@@ -16,12 +15,8 @@ from echelon.hub.keepers.namespaces import NamespaceKeeper
 from echelon.hub.keepers.roles import RoleKeeper
 from echelon.hub.storage.store import Change, Compacted, WatchClosed
 from echelon.kube.client import EventType
-from echelon.kube.errors import ApiError
 
 _log = logging.getLogger(__name__)
-
-# How long a keeper waits before it tries again what an error stopped.
-_RETRY_SECONDS = 1.0
 
 
 async def keep(cluster: LogicalCluster) -> None:
@@ -35,10 +30,10 @@ async def keep(cluster: LogicalCluster) -> None:
                 for keeper in keepers:
                     for change in changes:
                         keeper.follow(change)
-                retry = [keeper for keeper in keepers if keeper.busy and not await _work(keeper)]
-                if watch.behind:  # a cluster in which something always happens must not starve the others
-                    await asyncio.sleep(0)
-                changes = await watch.next(_RETRY_SECONDS if retry else None)
+                for keeper in keepers:
+                    await keeper.work()
+                delays = [delay for keeper in keepers if (delay := keeper.todo.delay) is not None]
+                changes = await watch.next(min(delays, default=None))
         except WatchClosed:
             return
         except Compacted:
@@ -53,13 +48,3 @@ def _present(cluster: LogicalCluster) -> list[Change]:
     entries = [entry for resource in store.resources() for entry in store.list(resource).entries]
     entries.sort(key=lambda entry: entry.revision)
     return [Change(EventType.ADDED, entry.revision, entry) for entry in entries]
-
-
-async def _work(keeper: GarbageKeeper | NamespaceKeeper | CRDKeeper | RoleKeeper) -> bool:
-    """Let a keeper do what it has to do; tell whether it got through."""
-    try:
-        await keeper.work()
-    except ApiError as error:
-        _log.warning("%s will try again: %s", type(keeper).__name__, error)
-        return False
-    return True

@@ -1,13 +1,15 @@
 """CRD clean-up: a deleted definition takes its objects with it, then goes."""
 
-from dataclasses import dataclass, field
+import asyncio
 
+from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import CRDS, LogicalCluster
 from echelon.hub.deletion import delete
+from echelon.hub.keepers.todo import Todo
 from echelon.hub.kinds.crds import CLEANUP
-from echelon.hub.storage.store import Change, Key
+from echelon.hub.storage.store import Change, Entry, Key
 from echelon.hub.writing import store_update
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, EventType
@@ -15,48 +17,70 @@ from echelon.kube.client import DeleteOptions, EventType
 _KEEPER = Request(User("system:apiserver", ("system:masters",)))
 
 
-@dataclass
 class CRDKeeper:
     """Remembers which definitions are being deleted and looks again whenever one of their objects goes."""
 
-    cluster: LogicalCluster
-    _terminating: dict[str, None] = field(default_factory=dict)
-    _todo: dict[str, None] = field(default_factory=dict)
+    def __init__(self, cluster: LogicalCluster) -> None:
+        self.cluster = cluster
+        self.todo: Todo[str] = Todo(f"{cluster.title}: clean-up of definition", self._empty)
+        self._terminating: dict[str, None] = {}
 
     def follow(self, change: Change) -> None:
         """Learn of a change."""
         key = change.entry.key
         if key.resource == CRDS:
             self._terminating.pop(key.name, None)
-            if change.type is not EventType.DELETED and change.entry.object["metadata"].get("deletionTimestamp"):
-                self._terminating[key.name] = self._todo[key.name] = None
+            if change.type is EventType.DELETED:
+                self.todo.discard(key.name)
+            elif change.entry.object["metadata"].get("deletionTimestamp"):
+                self._terminating[key.name] = None
+                self.todo.remind(key.name)
         elif key.resource in self._terminating:
-            self._todo[key.resource] = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is work to do."""
-        return bool(self._todo)
+            self.todo.add(key.resource)
 
     async def work(self) -> None:
         """Remove the objects of the definitions that are waiting for it."""
-        while self._todo:
-            name = next(iter(self._todo))
-            await self._empty(name)
-            self._todo.pop(name, None)
+        await self.todo.work()
 
     async def _empty(self, name: str) -> None:
+        """Delete all objects of a definition; what cannot be deleted stays, and does not keep the rest."""
         resource = self.cluster.catalogue.stored().get(name)
+        failures = []
         for entry in self.cluster.store.list(name).entries:
             if resource is not None and not entry.object["metadata"].get("deletionTimestamp"):
-                await self._delete(Target(resource, entry.key.namespace, entry.key.name))
+                try:
+                    await self._delete(Target(resource, entry.key.namespace, entry.key.name))
+                except errors.ApiError as error:
+                    failures.append(f"{'/'.join(filter(None, entry.key[1:]))}: {error}")
+                await asyncio.sleep(0)
         crd = self.cluster.store.latest(Key(CRDS, "", name))
-        if crd is None or self.cluster.store.count(name):
+        if crd is None:
+            return
+        if failures:
+            why = f"could not delete all instances, {len(failures)} failed, the first: {failures[0]}"
+            await self._store(crd, self._terminating_because(crd.object, "InstanceDeletionFailed", why))
+            raise errors.ApiError(why)
+        if self.cluster.store.count(name):
+            why = "CustomResource deletion is in progress"
+            await self._store(crd, self._terminating_because(crd.object, "InstanceDeletionInProgress", why))
             return
         meta = dict(crd.object["metadata"])
         meta["finalizers"] = [finalizer for finalizer in meta.get("finalizers", ()) if finalizer != CLEANUP]
-        target = Target(self.cluster.catalogue.find("apiextensions.k8s.io", "v1", CRDS.partition(".")[0]), "", name)
-        await store_update(self.cluster, target, crd, {**crd.object, "metadata": meta})
+        await self._store(crd, {**crd.object, "metadata": meta})
+
+    async def _store(self, crd: Entry, new: JSONObject) -> None:
+        if new != crd.object:
+            resource = self.cluster.catalogue.find("apiextensions.k8s.io", "v1", CRDS.partition(".")[0])
+            await store_update(self.cluster, Target(resource, "", crd.key.name), crd, new)
+
+    def _terminating_because(self, crd: JSONObject, reason: str, message: str) -> JSONObject:
+        """Return a definition that says why it is still there."""
+        status = crd.get("status") or {}
+        before = status.get("conditions") or []
+        since = next((c["lastTransitionTime"] for c in before if c["type"] == "Terminating"), self.cluster.timestamp())
+        said = {"type": "Terminating", "status": "True", "reason": reason, "message": message}
+        others = [condition for condition in before if condition["type"] != "Terminating"]
+        return {**crd, "status": {**status, "conditions": [*others, {**said, "lastTransitionTime": since}]}}
 
     async def _delete(self, target: Target) -> None:
         try:

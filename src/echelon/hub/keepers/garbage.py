@@ -1,7 +1,7 @@
 """Garbage collection by owner references: background, foreground and orphan."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -9,8 +9,10 @@ from echelon.hub.access.identity import User
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.deletion import FOREGROUND, ORPHAN, delete
+from echelon.hub.keepers.todo import Todo
+from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.store import Change, Key
-from echelon.hub.writing import patch
+from echelon.hub.writing import create, patch
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, EventType, Preconditions
 
@@ -21,16 +23,17 @@ _COLLECTOR = Request(
 )
 
 
-@dataclass
 class GarbageKeeper:
     """Knows who owns whom, and removes what nobody owns any more."""
 
-    cluster: LogicalCluster
-    _uids: dict[Key, str] = field(default_factory=dict)
-    _keys: dict[str, Key] = field(default_factory=dict)
-    _owners: dict[Key, tuple[str, ...]] = field(default_factory=dict)
-    _dependents: dict[str, dict[Key, None]] = field(default_factory=dict)  # dicts as ordered sets: replays are exact
-    _todo: dict[Key, None] = field(default_factory=dict)
+    def __init__(self, cluster: LogicalCluster) -> None:
+        self.cluster = cluster
+        self.todo: Todo[Key] = Todo(f"{cluster.title}: garbage collection of", self._settle)
+        self._uids: dict[Key, str] = {}
+        self._keys: dict[str, Key] = {}
+        self._owners: dict[Key, tuple[str, ...]] = {}
+        self._dependents: dict[str, dict[Key, None]] = {}  # dicts as ordered sets: replays are exact
+        self._reported: dict[Key, frozenset[str]] = {}  # owners about which it was said that they cannot be any
 
     def follow(self, change: Change) -> None:
         """Learn of a change."""
@@ -46,7 +49,7 @@ class GarbageKeeper:
         owners = tuple(ref["uid"] for ref in meta.get("ownerReferences") or ())
         self._link(key, owners)
         if owners or (meta.get("deletionTimestamp") and _collecting(meta)):
-            self._todo[key] = None
+            self.todo.add(key)
 
     def _link(self, key: Key, owners: tuple[str, ...]) -> None:
         for uid in self._owners.pop(key, ()):
@@ -66,27 +69,21 @@ class GarbageKeeper:
         if uid is None:
             return
         self._keys.pop(uid, None)
-        self._todo.pop(key, None)
-        self._todo.update(self._dependents.get(uid, {}))
+        self._reported.pop(key, None)
+        self.todo.discard(key)
+        for dependent in self._dependents.get(uid, ()):
+            self.todo.add(dependent)
         self._link(key, ())
 
     def _wake(self, uid: str) -> None:
         """Look again at an owner that may be waiting for its dependents."""
         key = self._keys.get(uid)
         if key is not None:
-            self._todo[key] = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is work to do."""
-        return bool(self._todo)
+            self.todo.add(key)
 
     async def work(self) -> None:
         """Bring everything in doubt to its end."""
-        while self._todo:
-            key = next(iter(self._todo))
-            await self._settle(key)
-            self._todo.pop(key, None)
+        await self.todo.work()
 
     async def _settle(self, key: Key) -> None:
         entry = self.cluster.store.latest(key)
@@ -105,7 +102,9 @@ class GarbageKeeper:
     async def _settle_dependent(self, target: Target, meta: JSONObject) -> None:
         references = meta["ownerReferences"]
         state = {ref["uid"]: self._owner_state(target, ref) for ref in references}
-        if "solid" in state.values():
+        if impossible := [ref for ref in references if state[ref["uid"]] == "impossible"]:
+            await self._report(target, meta, impossible)
+        elif "solid" in state.values():
             lost = [uid for uid, what in state.items() if what != "solid"]
             if lost:
                 await self._drop_references(target, lost)
@@ -114,14 +113,19 @@ class GarbageKeeper:
             await self._delete(target, meta, "Foreground" if waiting else "Background")
 
     def _owner_state(self, target: Target, reference: JSONObject) -> str:
-        """Tell whether an owner stands, is waiting for its dependents to go, is gone, or is of a kind not served."""
+        """Tell whether an owner stands, is waiting for its dependents to go, is gone, or is of a kind not served.
+
+        What has no namespace cannot have an owner in one. That is a mistake, and no reason to delete anything.
+        """
         owner = self._keys.get(reference["uid"])
         if owner is None:
             group, _, version = reference["apiVersion"].rpartition("/")
             served = self.cluster.catalogue.of_kind(group, version, reference["kind"])
-            return "gone" if served else "unknown"
+            if served is None:
+                return "unknown"
+            return "impossible" if served.kind.namespaced and not target.namespace else "gone"
         if owner.namespace not in ("", target.namespace):
-            return "gone"  # an owner in another namespace cannot be one
+            return "gone" if target.namespace else "impossible"  # an owner in another namespace cannot be one
         entry = self.cluster.store.latest(owner)
         meta = entry.object["metadata"] if entry else {}
         if meta.get("deletionTimestamp") and FOREGROUND in meta.get("finalizers", ()):
@@ -130,24 +134,47 @@ class GarbageKeeper:
 
     async def _delete_dependents_first(self, target: Target, meta: JSONObject) -> None:
         blocked = False
-        for key in list(self._dependents.get(meta["uid"], ())):
-            dependent, place = self.cluster.store.latest(key), self._target(key)
-            if dependent is None or place is None:
+        for key in self._dependents.get(meta["uid"], ()):
+            dependent = self.cluster.store.latest(key)
+            if dependent is None or self._target(key) is None or (key.namespace == "" and target.namespace):
                 continue
             its = dependent.object["metadata"]
             references = its.get("ownerReferences") or ()
             blocked |= any(r["uid"] == meta["uid"] and r.get("blockOwnerDeletion") for r in references)
             if not its.get("deletionTimestamp"):
-                await self._settle_dependent(place, its)
+                self.todo.remind(key)
         if not blocked:
             await self._drop_finalizer(target, FOREGROUND)
 
     async def _orphan_dependents(self, target: Target, meta: JSONObject) -> None:
+        failure: errors.ApiError | None = None
         for key in list(self._dependents.get(meta["uid"], ())):
             place = self._target(key)
             if place is not None:
-                await self._drop_references(place, [meta["uid"]])
+                try:
+                    await self._drop_references(place, [meta["uid"]])
+                except errors.ApiError as error:
+                    failure = failure or errors.ApiError(f"{key.resource} {key.name}: {error}")
+                await asyncio.sleep(0)
+        if failure is not None:
+            raise failure
         await self._drop_finalizer(target, ORPHAN)
+
+    async def _report(self, target: Target, meta: JSONObject, references: list[JSONObject]) -> None:
+        """Say once, where people look, that an object names an owner that cannot be one."""
+        told = frozenset(ref["uid"] for ref in references)
+        if self._reported.get(target.key) == told:
+            return
+        where = f"namespace: {target.namespace}"
+        listed = ", ".join(
+            f"[{ref['apiVersion']}/{ref['kind']}, {where}, name: {ref['name']}, uid: {ref['uid']}]"
+            for ref in references
+        )
+        message = f'ownerRef {listed} does not exist in namespace "{target.namespace}"'
+        event = _warning(self.cluster, target, meta, "OwnerRefInvalidNamespace", message)
+        place = Target(self.cluster.catalogue.find("", "v1", "events"), "default")
+        await create(self.cluster, place, event, _COLLECTOR)
+        self._reported[target.key] = told
 
     async def _delete(self, target: Target, meta: JSONObject, propagation: str) -> None:
         if ORPHAN in meta.get("finalizers", ()):
@@ -192,3 +219,28 @@ def _with_metadata(obj: JSONObject, name: str, value: list[Any]) -> JSONObject:
     if not value:
         del meta[name]
     return {**obj, "metadata": meta}
+
+
+def _warning(cluster: LogicalCluster, target: Target, meta: JSONObject, reason: str, message: str) -> JSONObject:
+    """Return an event about an object; some kinds have names that an event may not have."""
+    kind, now = target.resource.kind, cluster.timestamp()
+    about = target.name if not name_errors(f"{target.name}.0123456789abcdef") else kind.plural
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about}.{cluster.random.getrandbits(64):016x}"},
+        "involvedObject": {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": target.name,
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": "garbage-collector-controller"},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -189,12 +189,12 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _find_repeated(value: JSON, found: Repeated) -> None:
-    pairs = value if isinstance(value, _Pairs) else enumerate(value)
-    seen: set[str | int] = set()
-    for key, each in pairs:
-        if key in seen:
-            found.add(key)
-        seen.add(key)
+    seen: set[str] = set()
+    for key, each in value if isinstance(value, _Pairs) else enumerate(value):
+        if isinstance(key, str):
+            if key in seen:
+                found.add(key)
+            seen.add(key)
         if isinstance(each, list):
             found.enter(key)
             _find_repeated(each, found)
