@@ -4,7 +4,9 @@ Every attack is large enough that a cost that grows with the square of it would 
 client tells the two apart on any machine.
 """
 
+import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -158,3 +160,97 @@ def test_a_review_answers_with_the_question_and_nothing_else(attacked: Api) -> N
     answer = attacked.ok("POST", REVIEWS, {**body, **noise})
     assert answer == {**body, "metadata": {}, "status": {**answer["status"], "allowed": True}}
     assert "x" not in answer["status"].get("reason", "")
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def owners(count: int) -> list[dict[str, object]]:
+    return [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u", "controller": True}] * count
+
+
+WRONG = {
+    "labels": {"labels": {f"-{number}": "-" for number in range(150_000)}},
+    "annotations": {"annotations": {f"-{number}": "" for number in range(150_000)}},
+    "finalizers": {"finalizers": [f"-{number}" for number in range(200_000)]},
+    "owners": {"ownerReferences": owners(30_000)},
+    "owners without a name": {"ownerReferences": [{"apiVersion": "v1"}] * 100_000},
+    "types": {"finalizers": list(range(300_000))},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_refusal_is_about_as_long_as_what_is_refused(attacked: Api, name: str) -> None:
+    body = json.dumps({**config_map("wrong"), "metadata": {"name": "wrong", **WRONG[name]}})
+    answer = attacked("POST", MAPS, body)
+    assert answer.status in (400, 422)
+    assert len(answer.data) <= 4 * len(body)  # a mistake is told twice, and quotes are escaped
+
+
+def test_of_many_mistakes_a_hundred_are_told_and_the_others_counted(attacked: Api) -> None:
+    wrong = config_map("wrong") | {"metadata": {"name": "wrong", "finalizers": [f"-{n}" for n in range(250)]}}
+    answer = attacked("POST", MAPS, wrong)
+    assert (answer.status, len(answer.fields)) == (422, 100)
+    assert answer.message.endswith(" and more]")
+
+
+# --- what others see --------------------------------------------------------------------------------------------------
+
+
+def test_a_date_that_is_none_shows_as_such_in_everybodys_table(attacked: Api) -> None:
+    schema = {"type": "object", "properties": {"when": {"type": "string"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version["additionalPrinterColumns"] = [{"name": "When", "type": "date", "jsonPath": ".when"}]
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "dates.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "dates", "singular": "date", "kind": "Date", "listKind": "DateList"},
+            "versions": [version],
+        },
+    }
+    attacked.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    dates = {"bare": "2020-01-01T00:00:00", "day": "2020-01-01", "none": "soon", "early": "0001-01-01T00:00:00+23:59"}
+    for name, when in dates.items():
+        body = {"apiVersion": "example.com/v1", "kind": "Date", "metadata": {"name": name}, "when": when}
+        attacked.ok("POST", "/apis/example.com/v1/dates", body)
+    table = attacked.with_headers(Accept="application/json;as=Table;v=v1;g=meta.k8s.io").ok(
+        "GET", "/apis/example.com/v1/dates"
+    )
+    cells = {row["cells"][0]: row["cells"][1] for row in table["rows"]}
+    assert {name for name, cell in cells.items() if cell == "<invalid>"} == {"bare", "day", "none"}
+
+
+def answers_meanwhile(attacked: Api, method: str, path: str, **query: str) -> int:
+    """Return how many other requests are answered while a slow one is."""
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(attacked, method, path, **query)
+        count = 0
+        while not slow.done():
+            assert attacked("GET", "/healthz").data == b"ok"
+            count += 1
+        assert slow.result().status == 200
+    return count
+
+
+@pytest.fixture(scope="module")
+def crowded(attacked: Api) -> Api:
+    """The hub with many objects."""
+    for number in range(400):
+        data = {f"k{key}": "v" for key in range(100)}
+        attacked.ok("POST", MAPS, config_map(f"crowd-{number}", labels={"crowd": str(number)}, **data))
+    return attacked
+
+
+def test_others_are_answered_while_a_selector_of_many_terms_selects(crowded: Api) -> None:
+    terms = ",".join(f"a!=x{number}" for number in range(3500))
+    assert answers_meanwhile(crowded, "GET", MAPS, labelSelector=terms) > 3
+
+
+@pytest.mark.parametrize("form", ["application/yaml", "application/yaml;as=Table;v=v1;g=meta.k8s.io"])
+def test_others_are_answered_while_a_long_list_is_written_out(crowded: Api, form: str) -> None:
+    asking = crowded.with_headers(Accept=form)
+    assert answers_meanwhile(asking, "GET", MAPS, includeObject="Object") > 3

@@ -5,9 +5,8 @@ They see committed state only, and hand out entries and changes; how these are s
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
@@ -23,6 +22,8 @@ from echelon.kube.client import EventType
 
 # How long a read waits for a revision that the server has not reached yet.
 FUTURE_REVISION_SECONDS = 3.0
+# How long one read keeps the event loop to itself.
+_TURN_SECONDS = 0.01
 _DIGITS = 20  # of the largest number with 64 bits
 
 
@@ -71,8 +72,7 @@ async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Fo
             entries, more, remaining = page.entries, page.remaining > 0, page.remaining or None
         else:
             page = store.list(resource.stored_as, namespace, at=at, after=after)
-            selected = (entry for entry in page.entries if matches(entry))
-            entries = list(islice(selected, query.limit + 1 if query.limit else None))
+            entries = await _selected(page.entries, matches, query.limit)
             more = 0 < query.limit < len(entries)
             entries, remaining = entries[: query.limit or None], None
     except Compacted as expired:
@@ -80,6 +80,24 @@ async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Fo
     if not more:
         return Found(entries, page.revision)
     return Found(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
+
+
+async def _selected(entries: Iterable[Entry], matches: Matcher, limit: int) -> list[Entry]:
+    """Return the entries that match, and not more than one over the limit.
+
+    A selector can have as many terms as fit into an address, so others get their turn meanwhile.
+    """
+    loop, selected = asyncio.get_running_loop(), list[Entry]()
+    until = loop.time() + _TURN_SECONDS
+    for entry in entries:
+        if matches(entry):
+            selected.append(entry)
+            if 0 < limit < len(selected):
+                break
+        if loop.time() >= until:
+            await asyncio.sleep(0)
+            until = loop.time() + _TURN_SECONDS
+    return selected
 
 
 def check_query(query: Query, *, watching: bool) -> None:

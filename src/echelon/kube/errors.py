@@ -6,7 +6,10 @@ handles both in the same way. The texts are those of Kubernetes, because people 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+# How many mistakes one refusal tells. Who sends a hundred thousand gets no answer of a hundred times their size.
+MOST_CAUSES: Final = 100
 
 
 @dataclass(frozen=True)
@@ -215,11 +218,12 @@ def forbidden(plural: str, group: str, name: str, why: str) -> Forbidden:
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
-    """Say which fields break which rules."""
-    listed = [str(cause) for cause in causes]
-    text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+    """Say which fields break which rules; of very many mistakes, the first."""
+    listed = [str(cause) for cause in causes[:MOST_CAUSES]]
+    more = " and more" if len(causes) > MOST_CAUSES else ""
+    text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}{more}]"
     details = _details(kind, group, name)
-    details["causes"] = [{"reason": c.reason, "message": c.detail, "field": c.field} for c in causes]
+    details["causes"] = [{"reason": c.reason, "message": c.detail, "field": c.field} for c in causes[:MOST_CAUSES]]
     return Invalid(f'{_qualified(kind, group)} "{name}" is invalid: {text}', details=details)
 
 

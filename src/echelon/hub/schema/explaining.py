@@ -15,7 +15,7 @@ from echelon.api.base import JSON, JSONObject
 from echelon.api.formats import CHECKED
 from echelon.hub.schema import causes
 from echelon.hub.schema.patterns import translated
-from echelon.kube.errors import Cause
+from echelon.kube.errors import MOST_CAUSES, Cause
 
 # No old value to compare with; None is a value.
 MISSING: Final[Any] = object()
@@ -35,7 +35,8 @@ class _Findings:
     matches: int = 0
 
     def add(self, text: str, cause: Cause) -> None:
-        self.causes.setdefault(text, cause)
+        if len(self.causes) <= MOST_CAUSES:
+            self.causes.setdefault(text, cause)
 
     def merge(self, other: "_Findings") -> None:
         for text, cause in other.causes.items():

@@ -8,6 +8,7 @@ found out about a key is remembered.
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, Literal
 
 import jsonschema_rs
@@ -18,7 +19,7 @@ from echelon.api.formats import is_date_time
 from echelon.api.labels import label_value_errors, qualified_name_errors, subdomain_errors
 from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import explain
-from echelon.kube.errors import BadRequest, Cause
+from echelon.kube.errors import MOST_CAUSES, BadRequest, Cause
 
 NameStyle = Literal["subdomain", "label", "dns1035", "path-segment"]
 
@@ -167,7 +168,7 @@ def validate_metadata(
     if (metadata.get("generation") or 0) < 0:
         found.append(causes.invalid(f"{path}.generation", metadata["generation"], "must be greater than or equal to 0"))
     found += _common_errors(metadata, path)
-    found += _finalizer_errors(metadata.get("finalizers") or [], f"{path}.finalizers")
+    found += _first(_finalizer_errors(metadata.get("finalizers") or [], f"{path}.finalizers"))
     return found
 
 
@@ -197,7 +198,7 @@ def validate_metadata_update(new: JSONObject, old: JSONObject) -> list[Cause]:
             found.append(causes.invalid(f"metadata.{name}", metadata.get(name), "field is immutable"))
     found += _common_errors(touched, "metadata")
     if finalizers != (before.get("finalizers") or []):
-        found += _finalizer_errors(finalizers, "metadata.finalizers")
+        found += _first(_finalizer_errors(finalizers, "metadata.finalizers"))
     return found
 
 
@@ -258,16 +259,30 @@ def _value_errors(value: str) -> tuple[str, ...]:
 
 
 def _common_errors(metadata: JSONObject, path: str) -> list[Cause]:
-    found: list[Cause] = []
-    for key, value in (metadata.get("labels") or {}).items():
-        found += [causes.invalid(f"{path}.labels", key, why) for why in _key_errors(key)]
-        found += [causes.invalid(f"{path}.labels", value, why) for why in _value_errors(value)]
-    found += _annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations")
-    found += _owner_errors(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
-    managed = metadata.get("managedFields") or []
+    return _first(
+        _label_errors(metadata.get("labels") or {}, f"{path}.labels"),
+        _annotation_errors(metadata.get("annotations") or {}, f"{path}.annotations"),
+        _owner_errors(metadata.get("ownerReferences") or [], f"{path}.ownerReferences"),
+        _managed_errors(metadata.get("managedFields") or [], f"{path}.managedFields"),
+    )
+
+
+def _first(*parts: Iterator[Cause]) -> list[Cause]:
+    """Return as many findings as are told, and one more; looking for the others would only cost."""
+    return list(islice(chain.from_iterable(parts), MOST_CAUSES + 1))
+
+
+def _label_errors(labels: dict[str, str], path: str) -> Iterator[Cause]:
+    for key, value in labels.items():
+        for why in _key_errors(key):
+            yield causes.invalid(path, key, why)
+        for why in _value_errors(value):
+            yield causes.invalid(path, value, why)
+
+
+def _managed_errors(managed: list[JSONObject], path: str) -> Iterator[Cause]:
     for index, entry in enumerate(managed if managed != FORGET_OWNERS else ()):
-        found += _manager_errors(entry, f"{path}.managedFields[{index}]")
-    return found
+        yield from _manager_errors(entry, f"{path}[{index}]")
 
 
 def _annotation_errors(annotations: dict[str, str], path: str) -> Iterator[Cause]:
@@ -302,8 +317,8 @@ def _owner_errors(owners: list[JSONObject], path: str) -> Iterator[Cause]:
                     f'Found "true" in references for {controller} and {named}'
                 )
                 yield Cause(path, f"Invalid value: [{','.join(map(_owner, owners))}]: {why}")
-            else:
-                controller = named
+                return  # all owners are listed with each further one
+            controller = named
 
 
 def _owner(owner: JSONObject) -> str:

@@ -65,7 +65,7 @@ def encoded(document: object, form: Format) -> bytes:
 
 def one(resource: Resource, entry: Entry | None, obj: JSONObject | None, form: Format, now: datetime) -> bytes:
     """Render one object: from its entry if there is one, which may save the encoding."""
-    if entry is not None and form.media_type == JSON_TYPE and not form.shape and resource.from_storage is None:
+    if entry is not None and as_stored(resource, form):
         return entry.raw
     shown = resource.outgoing(entry.object) if entry is not None else obj or {}
     return encoded(_shaped(resource, shown, form, now), form)
@@ -85,9 +85,14 @@ class Rendered(NamedTuple):
     parts: Iterable[bytes]
 
 
+def as_stored(resource: Resource, form: Format) -> bool:
+    """Tell whether objects are shown in the form in which they are stored."""
+    return not form.shape and form.media_type == JSON_TYPE and resource.from_storage is None
+
+
 def many(resource: Resource, found: Found, form: Format, now: datetime) -> Rendered:
     """Render a list. Objects that are stored as they are shown are sent as they are stored."""
-    if form.shape or form.media_type != JSON_TYPE or resource.from_storage is not None:
+    if not as_stored(resource, form):
         whole = encoded(_made_list(resource, found, form, now), form)
         return Rendered(len(whole), (whole,))
     kind, items = resource.kind, [entry.raw for entry in found.entries]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from aiohttp import web
 
@@ -27,6 +28,8 @@ BOOKMARK_SECONDS = 60.0
 # What is larger is sent bit by bit, at the pace of the client.
 _AT_ONCE = 64 * 1024
 _EVENTS_AT_ONCE = 64
+# Longer lists of tables or YAML are made beside the event loop: they take up to a millisecond an object.
+_RENDERED_AT_ONCE = 64
 
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
@@ -79,7 +82,11 @@ async def _get(call: Call, target: Target) -> web.StreamResponse:
 async def _list(call: Call, target: Target) -> web.StreamResponse:
     cluster, form = call.served.cluster, format_of(call)
     found = await reading.list_(cluster, target.resource, query_of(call, target))
-    length, parts = rendering.many(target.resource, found, form, cluster.clock())
+    render = partial(rendering.many, target.resource, found, form, cluster.clock())
+    if len(found.entries) > _RENDERED_AT_ONCE and not rendering.as_stored(target.resource, form):
+        length, parts = await asyncio.to_thread(render)  # objects that are stored do not change any more
+    else:
+        length, parts = render()
     if length <= _AT_ONCE or call.http.method == "HEAD":
         return _answer(b"".join(parts), form)
     response = web.StreamResponse(headers={"Content-Type": form.media_type, "Content-Length": str(length)})

@@ -93,7 +93,6 @@ def age(timestamp: JSON, now: datetime) -> str:
     if not timestamp:
         return "<unknown>"
     try:
-        then = datetime.fromisoformat(timestamp)
-    except (TypeError, ValueError):
+        return human_duration(int((now - datetime.fromisoformat(timestamp)).total_seconds()))
+    except (TypeError, ValueError):  # without a time zone it is no moment either
         return "<invalid>"
-    return human_duration(int((now - then).total_seconds()))
