@@ -4,13 +4,14 @@ Every attack is large enough that a cost that grows with the square of it would 
 client tells the two apart on any machine.
 """
 
+import base64
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hub.api import APPLY_PATCH, Api, config_map
+from tests.hub.api import APPLY_PATCH, JSON_PATCH, STRATEGIC_PATCH, Api, config_map
 from tests.hub.conftest import HubProcess
 
 YAML = "application/yaml"
@@ -254,3 +255,80 @@ def test_others_are_answered_while_a_selector_of_many_terms_selects(crowded: Api
 def test_others_are_answered_while_a_long_list_is_written_out(crowded: Api, form: str) -> None:
     asking = crowded.with_headers(Accept=form)
     assert answers_meanwhile(asking, "GET", MAPS, includeObject="Object") > 3
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def things(attacked: Api) -> str:
+    """Address of a kind with a map of objects, in which names are whatever somebody writes."""
+    rule = {"rule": "self.x < 10", "message": "x is too large"}
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    unique = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    one = {"type": "object", "properties": {"x": {"type": "integer"}, "numbers": numbers, "unique": unique}}
+    some = {"type": "object", "additionalProperties": one}
+    ruled = {"type": "array", "items": {**one, "x-kubernetes-validations": [rule]}}
+    checked = {"type": "object", "additionalProperties": ruled}
+    schema = {"type": "object", "properties": {"some": some, "checked": checked}}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    attacked.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    return "/apis/example.com/v1/things"
+
+
+HALF = BODY_BYTES // 2 - 1000
+BELOW = {
+    "unknown fields": {"some": {"k" * HALF: {f"u{number}": 1 for number in range(120_000)}}},
+    "values of the wrong type": {"some": {"k" * HALF: {"numbers": ["x"] * 300_000}}},
+    "values twice": {"some": {"k" * HALF: {"unique": [str(n // 2) for n in range(120_000)]}}},
+    "broken rules": {"checked": {"k" * HALF: [{"x": 11}] * 15_000}},
+}
+
+
+@pytest.mark.parametrize("validation", ["Strict", "Warn"])
+@pytest.mark.parametrize("name", BELOW)
+def test_a_long_name_costs_nothing_more_for_what_is_below_it(
+    attacked: Api, things: str, name: str, validation: str
+) -> None:
+    body = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **BELOW[name]}
+    answer = attacked("POST", things, body, fieldValidation=validation)
+    assert answer.status in (201, 400, 422, 500)
+    assert len(answer.data) < 2 * BODY_BYTES
+    attacked("DELETE", f"{things}/t")
+    answer = attacked("PATCH", f"{things}/t", body, APPLY_PATCH, fieldManager="m", fieldValidation=validation)
+    assert answer.status in (201, 400, 422, 500)
+    assert len(answer.data) < 2 * BODY_BYTES
+    attacked("DELETE", f"{things}/t")
+
+
+def test_a_patch_below_a_long_name_costs_what_its_size_says(attacked: Api) -> None:
+    revisions = "/apis/apps/v1/namespaces/default/controllerrevisions"
+    body = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 1}
+    attacked.ok("POST", revisions, {**body, "data": {"k" * 600_000: {"a": 1}}})
+    change = {"data": {"k" * 600_000: {f"{number}": 1 for number in range(150_000)}}}
+    assert attacked("PATCH", f"{revisions}/r", change, STRATEGIC_PATCH).status in (422, 500)
+
+
+def test_a_patch_that_moves_a_long_list_again_and_again_is_refused(attacked: Api) -> None:
+    moves = ['{"op":"move","from":"/x/0","path":"/x/0"}'] * 9999
+    values = ",".join("1" for _ in range((BODY_BYTES - len(moves) * 45) // 2))
+    patch = f'[{{"op":"add","path":"/x","value":[{values}]}},{",".join(moves)}]'
+    attacked.ok("POST", MAPS, config_map("moved"))
+    assert attacked("PATCH", f"{MAPS}/moved", patch, JSON_PATCH).status == 422
+
+
+def test_a_continue_token_of_a_revision_that_no_server_has_is_none(attacked: Api) -> None:
+    for revision in ("9" * 4000, str(2**63), "-1", "1.5"):
+        token = f'{{"v":"meta.k8s.io/v1","rv":{revision},"start":"a/b"}}'
+        answer = attacked("GET", MAPS, **{"continue": base64.urlsafe_b64encode(token.encode()).decode()})
+        assert (answer.status, "continue key is not valid" in answer.message) == (400, True)

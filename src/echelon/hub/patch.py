@@ -18,6 +18,8 @@ from echelon.kube.errors import BadRequest, Invalid, TooLarge
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
+# Of ten thousand operations at the front of a list of ten thousand items.
+MAX_SHIFTED_ITEMS = 100_000_000
 MAX_DEPTH = 100
 
 _MISSING: Any = object()
@@ -94,6 +96,7 @@ class _Document:
         self.root = root
         self._ours: dict[int, JSON] = {}  # containers made here; the reference keeps each id from being used again
         self._copied = 0
+        self._shifted = 0
 
     def run(self, operation: JSON) -> None:
         if not isinstance(operation, dict):
@@ -168,7 +171,9 @@ class _Document:
         if isinstance(parent, dict):
             parent[path[-1]] = value
         else:
-            parent.insert(len(parent) if path[-1] == "-" else _index(path[-1], len(parent)), value)
+            index = len(parent) if path[-1] == "-" else _index(path[-1], len(parent))
+            self._shift(len(parent) - index)
+            parent.insert(index, value)
 
     def _replace(self, path: list[str], value: JSON) -> None:
         if not path:
@@ -188,7 +193,15 @@ class _Document:
             if path[-1] not in parent:
                 raise rejected()
             return parent.pop(path[-1])
-        return parent.pop(_index(path[-1], len(parent) - 1))
+        index = _index(path[-1], len(parent) - 1)
+        self._shift(len(parent) - index)
+        return parent.pop(index)
+
+    def _shift(self, items: int) -> None:
+        """Count the items that make room or close ranks."""
+        self._shifted += items
+        if self._shifted > MAX_SHIFTED_ITEMS:
+            raise rejected()
 
     def _duplicate(self, value: JSON) -> JSON:
         encoded = msgspec.json.encode(value)

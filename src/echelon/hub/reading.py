@@ -298,7 +298,7 @@ def _parse_continue(text: str) -> tuple[int, tuple[str, str]]:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_ContinueToken)
         namespace, slash, name = token.start.partition("/")
-        if token.v != "meta.k8s.io/v1" or not slash or token.rv < 1:
+        if token.v != "meta.k8s.io/v1" or not slash or not 0 < token.rv < 2**63:
             raise ValueError
     except (ValueError, msgspec.MsgspecError):
         raise errors.BadRequest("invalid continue token: continue key is not valid: not made by this server") from None

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.patch import as_go_prints, undecodable
+from echelon.hub.schema.causes import step
 from echelon.kube.errors import BadRequest
 
 _PATCH = "$patch"
@@ -53,16 +54,18 @@ def _merge_fields(live: JSONObject, patch: JSONObject, schema: JSONObject, path:
         elif key.startswith(_DELETE):
             name = _list_name(key, _DELETE, "invalid patch format of primitive list", path)
             if isinstance(result.get(name), list) and isinstance(value, list):
-                gone = {_scalar(item, f"{path}.{name}") for item in value}
-                result[name] = [item for item in result[name] if _scalar(item, f"{path}.{name}") not in gone]
+                tell = _telling_apart({}, f"{path}.{step(name)}")
+                gone = set(map(tell, value))
+                result[name] = [item for item in result[name] if tell(item) not in gone]
         elif value is None:
             result.pop(key, None)
         elif key != _RETAIN:
-            _merge_field(result, key, value, _property(schema, key), f"{path}.{key}")
+            _merge_field(result, key, value, _property(schema, key), f"{path}.{step(key)}")
     for name, order in orders.items():
         items, before = result.get(name), live.get(name)
-        tell = _telling_apart(_property(schema, name), f"{path}.{name}")
-        places = _places_to_be(order, patch.get(name), tell, f"{path}.{name}")
+        at = f"{path}.{step(name)}"
+        tell = _telling_apart(_property(schema, name), at)
+        places = _places_to_be(order, patch.get(name), tell, at)
         if isinstance(items, list):
             result[name] = _arranged(items, places, before if isinstance(before, list) else [], tell)
     return result
@@ -104,7 +107,9 @@ def _merge_items(live: list[JSON], patch: list[JSON], merge_key: str, schema: JS
         order.setdefault(key, len(order))
         if key in first:
             place = first[key]
-            items[place] = _merge_map(items[place], item, schema.get("items") or {}, f"{path}[{merge_key}={key}]")
+            items[place] = _merge_map(
+                items[place], item, schema.get("items") or {}, f"{path}[{merge_key}={step(str(key))}]"
+            )
         else:
             first[key] = len(items)
             items.append(_clean(item))

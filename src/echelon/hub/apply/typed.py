@@ -5,19 +5,21 @@ belongs, and list items that can be told apart. The texts are those of Kubernete
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.apply.fields import readable
 from echelon.hub.apply.shape import Scalar, Shape, Unit
 from echelon.hub.patch import as_go_prints
-from echelon.kube.errors import BadRequest
+from echelon.hub.schema import causes
+from echelon.kube.errors import MOST_CAUSES, BadRequest
 
 _GO_TYPES = {bool: "bool", str: "string", dict: "map[string]interface {}", list: "[]interface {}"}
 
 
 def check(config: JSONObject, shape: Shape, *, api_version: str) -> None:
     """Raise BadRequest if the configuration can't be merged by its schema."""
-    found = list(_errors(config, shape, ""))
+    found = list(islice(_errors(config, shape, ""), MOST_CAUSES))
     if not found:
         return
     about = config.get("metadata") or {}
@@ -34,9 +36,9 @@ def _errors(value: JSON, shape: Shape, path: str) -> Iterator[str]:
     if isinstance(value, dict) and shape.map is not Unit.NONE:
         for name, child in value.items():
             if (below := shape.fields.get(name) or shape.rest) is None:
-                yield f"{path}.{name}: field not declared in schema"
+                yield f"{path}.{causes.step(name)}: field not declared in schema"
             else:
-                yield from _errors(child, below, f"{path}.{name}")
+                yield from _errors(child, below, f"{path}.{causes.step(name)}")
     elif isinstance(value, list) and shape.list is not Unit.NONE:
         yield from _list_errors(value, shape, path)
     elif isinstance(value, dict | list) or not _fits(value, shape.scalar):
@@ -53,7 +55,7 @@ def _list_errors(items: list[JSON], shape: Shape, path: str) -> Iterator[str]:
             except ValueError as why:
                 yield f"{path}: element {index}: {why}"
                 return
-            step = readable((key,))
+            step = causes.step(readable((key,)))
             if key in seen:
                 yield f"{path}: duplicate entries for key {step}"
             seen.add(key)

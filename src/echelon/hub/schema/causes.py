@@ -27,6 +27,9 @@ _GO_ESCAPES = {
 # Go switches to an exponent from here on.
 _EXPONENT_LOW, _EXPONENT_HIGH = -4, 6
 
+# Longer than any name that an object, a label or an annotation may have.
+_LONGEST_STEP = 512
+
 _canonical = msgspec.json.Encoder(order="sorted")
 
 
@@ -42,6 +45,11 @@ def _escaped(char: str) -> str:
         return char
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def step(name: str) -> str:
+    """Return a name as it stands in a path. One that nobody would read is cut: all that is below it repeats it."""
+    return name if len(name) <= _LONGEST_STEP else f"{name[:_LONGEST_STEP]}..."
 
 
 def number(value: float) -> str:

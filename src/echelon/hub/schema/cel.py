@@ -284,9 +284,10 @@ class _Evaluation:
             before = old if old.__class__ is dict else {}
             for name, each in value.items():
                 part = node.properties.get(name)
-                at = f"{path}.{name}" if path else name
+                step = causes.step(name)
+                at = f"{path}.{step}" if path else step
                 if part is None and node.others is not None and name not in (node.schema.get("properties") or {}):
-                    part, at = node.others, f"{path}[{name}]"
+                    part, at = node.others, f"{path}[{step}]"
                 if part is not None:
                     was = before.get(name, MISSING)
                     self.node(part, each, was, at, _deeper(ratchet, value, old, was))

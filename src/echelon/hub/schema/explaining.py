@@ -34,8 +34,13 @@ class _Findings:
     causes: dict[str, Cause] = field(default_factory=dict)
     matches: int = 0
 
+    @property
+    def full(self) -> bool:
+        """Whether there are more findings than will be told."""
+        return len(self.causes) > MOST_CAUSES
+
     def add(self, text: str, cause: Cause) -> None:
-        if len(self.causes) <= MOST_CAUSES:
+        if not self.full:
             self.causes.setdefault(text, cause)
 
     def merge(self, other: "_Findings") -> None:
@@ -256,6 +261,8 @@ def _check_list(schema: JSONObject, value: list[JSON], path: str, old: JSON, fou
         previous = correlated(schema, old)
         for index, each in enumerate(value):
             found.merge(_check(items, each, f"{path}[{index}]", previous(each)))
+            if found.full:
+                break
     fewest, most = schema.get("minItems"), schema.get("maxItems")
     if fewest is not None and len(value) < fewest:
         _wrong(path, len(value), f"should have at least {fewest} items", found)
@@ -284,10 +291,12 @@ def _check_object(schema: JSONObject, value: JSONObject, path: str, old: JSON, f
         if name in properties:
             continue
         if more is False:
-            text = f"{path}.{name} in body is a forbidden property"
-            found.add(text, causes.invalid(_field(path), name, text))
+            text = f"{path}.{causes.step(name)} in body is a forbidden property"
+            found.add(text, causes.invalid(_field(path), causes.step(name), text))
         elif isinstance(more, dict):
-            found.merge(_check(more, each, f"{path}.{name}", _old_field(old, path, name)))
+            found.merge(_check(more, each, f"{path}.{causes.step(name)}", _old_field(old, path, name)))
+        if found.full:
+            break
     for name, part in properties.items():
         if name in value:
             found.merge(_check(part, value[name], _child(path, name), _old_field(old, path, name)))

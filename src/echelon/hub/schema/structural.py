@@ -6,12 +6,14 @@ its own part, so that objects without unknown fields pay nothing.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.meta import ManagedFieldsEntry, ObjectMeta, OwnerReference
+from echelon.hub.schema.causes import step
 from echelon.hub.schema.validation import Validator
 
 # Builds a copy without unknown fields; paths of what was left out are appended to the list.
@@ -21,6 +23,7 @@ _Fill: TypeAlias = Callable[[JSON], None]
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _CONTAINERS = frozenset({dict, list})
+_MOST_UNKNOWN = 100  # as many as Kubernetes tells about
 
 
 class Structural:
@@ -102,13 +105,13 @@ def _prune_tree(properties: Mapping[str, _Prune], others: _Prune | None, items: 
                 if part is None:
                     if preserve:
                         kept[key] = copied(each)
-                    else:
-                        unknown.append(key)
+                    elif len(unknown) < _MOST_UNKNOWN:
+                        unknown.append(step(key))
                 elif each.__class__ in _CONTAINERS:
                     before = len(unknown)
                     kept[key] = part(each, unknown)
                     if len(unknown) != before:
-                        _prefix(unknown, before, key)
+                        _prefix(unknown, before, step(key))
                 else:
                     kept[key] = each
             return kept
@@ -141,7 +144,7 @@ def _prefix(unknown: list[str], start: int, part: str) -> None:
 def _emptied(value: JSON, unknown: list[str]) -> JSON:
     """Prune below a node that the schema does not describe: nothing in it is known."""
     if value.__class__ is dict:
-        unknown.extend(value)
+        unknown.extend(map(step, islice(value, max(0, _MOST_UNKNOWN - len(unknown)))))
         return {}
     if value.__class__ is list:
         return _pruned_items(value, _emptied, unknown)

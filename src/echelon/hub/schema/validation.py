@@ -9,6 +9,7 @@ An update may keep what was wrong before: a finding inside a part that did not c
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Any, TypeAlias
 
 import jsonschema_rs
@@ -19,7 +20,7 @@ from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import MISSING, explain
 from echelon.hub.schema.metadata import embedded_errors
 from echelon.hub.schema.patterns import PatternError, translated
-from echelon.kube.errors import Cause
+from echelon.kube.errors import MOST_CAUSES, Cause
 
 _BOUNDS = {
     "int32": {"minimum": -(2**31), "maximum": 2**31 - 1},
@@ -173,12 +174,12 @@ def _unique_node(schema: JSONObject | None) -> _Uniqueness | None:
             if others is not None:
                 for name, each in value.items():
                     if name not in parts:
-                        others(each, f"{path}[{name}]", found)
+                        others(each, f"{path}[{causes.step(name)}]", found)
         elif value.__class__ is list:
             if kind == "set" and len(value) > 1:
-                found += _repeated(value, path)
+                found += islice(_repeated(value, path), MOST_CAUSES + 1)
             elif kind == "map":
-                found += _repeated_keys(value, keys, path)
+                found += islice(_repeated_keys(value, keys, path), MOST_CAUSES + 1)
             if items is not None:
                 for index, each in enumerate(value):
                     items(each, f"{path}[{index}]", found)
@@ -236,6 +237,6 @@ def _reached(value: JSON, steps: tuple[str, ...], path: str) -> Iterator[tuple[s
             yield from _reached(each, tuple(rest), f"{path}[{index}]")
     elif step == "*" and isinstance(value, dict):
         for name, each in value.items():
-            yield from _reached(each, tuple(rest), f"{path}[{name}]")
+            yield from _reached(each, tuple(rest), f"{path}[{causes.step(name)}]")
     elif step[0] == "." and isinstance(value, dict) and step[1:] in value:
         yield from _reached(value[step[1:]], tuple(rest), f"{path}{step}" if path else step[1:])
