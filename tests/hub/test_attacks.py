@@ -170,7 +170,7 @@ def owners(count: int) -> list[dict[str, object]]:
     return [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u", "controller": True}] * count
 
 
-WRONG = {
+WRONG: dict[str, dict[str, object]] = {
     "labels": {"labels": {f"-{number}": "-" for number in range(150_000)}},
     "annotations": {"annotations": {f"-{number}": "" for number in range(150_000)}},
     "finalizers": {"finalizers": [f"-{number}" for number in range(200_000)]},
@@ -287,7 +287,7 @@ def things(attacked: Api) -> str:
 
 
 HALF = BODY_BYTES // 2 - 1000
-BELOW = {
+BELOW: dict[str, dict[str, object]] = {
     "unknown fields": {"some": {"k" * HALF: {f"u{number}": 1 for number in range(120_000)}}},
     "values of the wrong type": {"some": {"k" * HALF: {"numbers": ["x"] * 300_000}}},
     "values twice": {"some": {"k" * HALF: {"unique": [str(n // 2) for n in range(120_000)]}}},
