@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hub.api import APPLY_PATCH, JSON_PATCH, STRATEGIC_PATCH, Api, config_map
+from tests.hub.api import APPLY_PATCH, JSON_PATCH, Api, config_map
 from tests.hub.conftest import HubProcess
 
 YAML = "application/yaml"
@@ -309,14 +309,6 @@ def test_a_long_name_costs_nothing_more_for_what_is_below_it(
     assert answer.status in (201, 400, 422, 500)
     assert len(answer.data) < 2 * BODY_BYTES
     attacked("DELETE", f"{things}/t")
-
-
-def test_a_patch_below_a_long_name_costs_what_its_size_says(attacked: Api) -> None:
-    revisions = "/apis/apps/v1/namespaces/default/controllerrevisions"
-    body = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 1}
-    attacked.ok("POST", revisions, {**body, "data": {"k" * 600_000: {"a": 1}}})
-    change = {"data": {"k" * 600_000: {f"{number}": 1 for number in range(150_000)}}}
-    assert attacked("PATCH", f"{revisions}/r", change, STRATEGIC_PATCH).status in (422, 500)
 
 
 def test_a_patch_that_moves_a_long_list_again_and_again_is_refused(attacked: Api) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 from typing import Any
 
 import pytest
@@ -247,3 +248,16 @@ def test_no_item_is_lost_and_the_patch_keeps_its_order(live: list[str], patch: l
     assert [name for name in order if name in patch] == patch
     assert [name for name in order if name not in patch] == [name for name in live if name not in patch]
     assert all(item["image"] == ("new" if item["name"] in patch else "old") for item in result)
+
+
+def test_a_long_name_costs_nothing_more_for_what_is_below_it() -> None:
+    def cost(length: int) -> float:
+        name, below = "k" * length, {str(number): 1 for number in range(20_000)}
+        best = float("inf")
+        for _ in range(3):
+            began = time.process_time()
+            strategic_merge({"data": {name: {"a": 1}}}, {"data": {name: below}}, {})
+            best = min(best, time.process_time() - began)
+        return best
+
+    assert cost(500_000) < 10 * cost(500)
