@@ -44,7 +44,8 @@ def main(*, script: Path, options: tuple[str, ...], on: str, controllers: str | 
         with _kube_apiserver() if on == "kube-apiserver" else _hub() as (server, kubeconfig):
             uvloop.run(_apply_crds(server))
             controller = [sys.executable, "-m", "echelon", "run", "--kubeconfig", str(kubeconfig), "--no-leader-elect"]
-            controller += ["--controllers", controllers] if controllers else []
+            # The script decides where works go, and it is the only one who does.
+            controller += ["--trust-decisions", *(["--controllers", controllers] if controllers else [])]
             command = [python, str(script), "--server", server.url, "--token", server.token, *options]
             ended = subprocess.run([*command, "--", *controller], check=False)  # noqa: S603 - what the user named
     except (NoServer, Refused, ControlPlaneError) as error:

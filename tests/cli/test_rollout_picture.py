@@ -28,7 +28,7 @@ def test_no_clusters_is_over_and_not_complete() -> None:
     world.settle()
     picture = drawn(world)
     assert (picture.state, picture.over) == ("no clusters", True)
-    assert headline(picture).startswith("no clusters: p selects nobody")
+    assert headline(picture).startswith("no clusters: placement p selects nobody")
 
 
 def test_a_placement_that_has_not_decided_yet_is_waited_for() -> None:

@@ -6,10 +6,10 @@ import click
 import pytest
 
 from echelon.cli.rollout_picture import (
-    COMPLETE,
     DONE,
     FAILED,
     MOVING,
+    NO_CLUSTERS,
     ROLLING_OUT,
     SOAKING,
     WAITING,
@@ -95,4 +95,4 @@ def test_where_there_is_no_terminal_a_line_is_printed_whenever_something_changed
     for each in (picture(EUROPE), picture(EUROPE), picture(group(0, "", ClusterLine("a", DONE, "", "")))):
         screen.show(each)
     assert said == [headline(picture(EUROPE)), "rolling out, 1 of 1 done"]
-    assert headline(picture(state=COMPLETE)) == "complete, no clusters"
+    assert headline(picture(state=NO_CLUSTERS)) == "no clusters"

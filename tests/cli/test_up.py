@@ -184,6 +184,33 @@ def test_a_bad_change_stops_at_the_canary_and_is_undone(
     assert [(each["revision"], each["present"]) for each in stored] == [(2, False), (3, True)]
 
 
+def test_a_mistyped_placement_takes_nothing_away_until_somebody_approves_it(
+    kube: Callable[..., str], rollout: Callable[..., Result]
+) -> None:
+    kube("apply", "-f", str(EXAMPLES / "few-at-a-time.yaml"))
+    of = ("feature-flags", "-n", "settings")
+    rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS))
+
+    def select(region: str) -> None:
+        predicates = [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"region": region}}}}]
+        body = json.dumps({"spec": {"predicates": predicates}})
+        kube("patch", "placement", "europe", "-n", "settings", "--type=merge", "-p", body)
+
+    def state() -> str:
+        found: str = json.loads(rollout("status", *of, "-o", "json").output)["state"]
+        return found
+
+    select("ue")
+    _wait(lambda: state() == "removal held")
+    said = rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS), code=1).output
+    assert "No ManagedCluster matches" in said
+    assert "clusters lose what they have" in rollout("approve", *of, "--removal").output
+    _wait(lambda: state() == "nothing selected")
+    rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS), code=1)
+    select("eu")
+    rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS))
+
+
 def test_rollouts_are_listed_and_what_does_not_exist_is_named(
     rollout: Callable[..., Result], kube: Callable[..., str]
 ) -> None:

@@ -23,7 +23,7 @@ from echelon.api.events import EVENT
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.controllers.running import Controllers
-from echelon.controllers.settings import DEFAULTS, ControllerSettings
+from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
@@ -88,12 +88,13 @@ class Hub:
     namespace: str = NS
     prefix: str = ""  # of the names of what is in no namespace
     patience: float = 0.0  # seconds of real time within which controllers answer; 0 where time is virtual
+    settings: ControllerSettings = field(default_factory=ControllerSettings)
     metrics: Metrics = field(default_factory=Metrics)
     sight: Sight = field(default_factory=Sight)
     commits: list[str] = field(default_factory=list)
     controllers: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def start(self, *names: str, settings: ControllerSettings = DEFAULTS) -> asyncio.Task[None]:
+    def start(self, *names: str, settings: ControllerSettings | None = None) -> asyncio.Task[None]:
         self.metrics = Metrics()
         wanted = names or ("placement",)
         chance = Random(len(self.controllers))  # noqa: S311 - repeatable on purpose
@@ -104,7 +105,7 @@ class Hub:
             random=chance,
             metrics=self.metrics,
             instance="test",
-            settings=settings,
+            settings=settings or self.settings,
         )
         self.controllers.append(asyncio.create_task(made.run()))
         return self.controllers[-1]

@@ -192,7 +192,8 @@ class People:
         changed = [index for index in range(3) if groups[index] != self.groups[index]]
         for index in self.chance.sample(changed, len(changed)):
             await self.fill(index, groups[index])
-            await asyncio.sleep(0 if at_once else self.chance.choice((0, 0, 1, 5)))
+            # Never as long as it takes until decisions without a word of the status are believed.
+            await asyncio.sleep(0 if at_once else self.chance.choice((0, 0, 0.5, 1.5)))
         await self.agree(groups)
         self.world.memory["rewriting"] = None
 

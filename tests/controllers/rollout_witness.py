@@ -119,7 +119,7 @@ class Witness:
 
     async def list(self, kind: Kind[T], namespace: str = "", **options: Any) -> Page[T]:
         page = await self._client.list(kind, namespace, **options)
-        if not page.continue_:
+        if not page.continue_ and not options.get("labels"):  # what somebody asks for is no cache
             self._life.came_to(kind.resource, page.resource_version, listed=True)
         return page
 

@@ -41,7 +41,7 @@ from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
 from tests.controllers.rollout_rules import WRITTEN, Scene, condition, seconds, version_of
 from tests.controllers.rollout_witness import Call, Refusal, Register, Witness
-from tests.controllers.work_world import CRDS, template
+from tests.controllers.work_world import CRDS, TRUSTING, template
 
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
 PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
@@ -54,7 +54,15 @@ CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, se
 
 ANSWERS: tuple[type[ApiError], ...] = (Forbidden, NotFound, Invalid, TooManyRequests, ApiError, Unavailable)
 
-_KINDS = ("Placement", "PlacementDecision", "ManifestWork", "ManifestWorkReplicaSet")
+_KINDS = (
+    "Placement",
+    "PlacementDecision",
+    "ManifestWork",
+    "ManifestWorkReplicaSet",
+    "ManagedCluster",
+    "ManagedClusterSet",
+    "ManagedClusterSetBinding",
+)
 
 
 async def furnish(world: World, people: People, strategy: JSONObject, *, upgraded: bool) -> None:
@@ -92,7 +100,10 @@ async def controller(client: FaultyClient, *, register: Register, name: str = ""
     async def work() -> None:
         # Everything is forgotten between two terms of a leader, also what the witness knows.
         seen = Witness(client, register, WORKS)
-        await Controllers(seen, clock, ["work-sets"], random=chance, metrics=Metrics(), instance=name).run()
+        made = Controllers(
+            seen, clock, ["work-sets"], random=chance, metrics=Metrics(), instance=name, settings=TRUSTING
+        )
+        await made.run()
 
     if leads:
         await LeaderElection(client, clock, "work-sets", NS, name, random=chance).run(work)
@@ -223,7 +234,7 @@ class Observer:
         """Whether a controller that sent a write was right to do so by all that had reached it."""
         start = running().clock.now().timestamp() - running().time()
         for since, until, known in call.life.knew(call.when - self.patience):
-            if len(known) < len(_READ):
+            if not known.keys() >= _READ:
                 continue
             scene = self._with_own(self.scene(known), call, known[WORKS], revision, start + min(until, call.when))
             # Timers and clocks disagree about the last microseconds of a wait.
@@ -240,7 +251,7 @@ class Observer:
         return replace(scene, works=works, attempts={**scene.attempts, **attempts})
 
 
-_READ = (SETS, WORKS, PLACEMENTS, DECISIONS, REVISIONS)
+_READ = {SETS, WORKS, PLACEMENTS, DECISIONS, REVISIONS}
 
 
 def observer_of(world: World) -> Observer:
@@ -261,9 +272,12 @@ def wrongs(world: World) -> Iterator[str]:
     scene = replace(scene, attempts=scene.stored)  # whoever is not among them and may start has to
     if not scene.settled:
         yield "the decisions are not settled"
-    for cluster, work in scene.works.items():
-        if cluster not in scene.homes and "deletionTimestamp" not in work["metadata"]:
-            yield f"{cluster} has a work and is not selected"
+    left = [each for each in scene.works.keys() - scene.homes.keys() if not is_ending(scene.works[each])]
+    if scene.paused and left:  # while paused nothing is removed, and they are in the status, too
+        yield from _not_as_blocked(scene, now)
+        return
+    for cluster in left:
+        yield f"{cluster} has a work and is not selected"
     found = {cluster: scene.found(cluster, now) for cluster in scene.homes}
     if scene.aborted:
         yield from _not_back(observer, scene)
@@ -272,12 +286,20 @@ def wrongs(world: World) -> Iterator[str]:
             if one.word == "to be written" and scene.why_not(cluster, scene.wanted, now) is None:
                 yield f"{cluster} could start"
         yield from _miscounted(scene, [one.word for one in found.values()])
-    reason = scene.blocked(now)
-    if condition(scene.work_set, "RolloutBlocked") != (str(reason != "NotBlocked"), reason):
-        yield f"it is {reason}, and the set says {condition(scene.work_set, 'RolloutBlocked')}"
+    yield from _not_as_blocked(scene, now)
     done = not scene.aborted and all(one.word == "done" for one in found.values())
     if condition(scene.work_set, "PlacementRolledOut")[0] != str(done):
         yield f"done is {done}, and the set says {condition(scene.work_set, 'PlacementRolledOut')}"
+
+
+def _not_as_blocked(scene: Scene, now: float) -> Iterator[str]:
+    reason = scene.blocked(now)
+    if condition(scene.work_set, "RolloutBlocked") != (str(reason != "NotBlocked"), reason):
+        yield f"it is {reason}, and the set says {condition(scene.work_set, 'RolloutBlocked')}"
+
+
+def is_ending(work: JSONObject) -> bool:
+    return "deletionTimestamp" in work["metadata"]
 
 
 def _not_back(observer: Observer, scene: Scene) -> Iterator[str]:

@@ -74,7 +74,15 @@ def start(world: WorkWorld, refuses: Refusal | None = None, seconds: float = 0.0
     client = Refusing(world.hub.client._cluster, ROOT)
     client.refuses, client.seconds = refuses, seconds
     chance = Random(0)  # noqa: S311 - repeatable on purpose
-    made = Controllers(client, world.hub.clock, ("work-sets",), random=chance, metrics=Metrics(), instance="test")
+    made = Controllers(
+        client,
+        world.hub.clock,
+        ("work-sets",),
+        random=chance,
+        metrics=Metrics(),
+        instance="test",
+        settings=world.hub.settings,
+    )
     world.hub.controllers.append(asyncio.create_task(made.run()))
     return client
 

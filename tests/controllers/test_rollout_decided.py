@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import Placement, PlacementDecision
-from echelon.controllers.decided import QUIET_SECONDS, are_doubtful
+from echelon.controllers.decided import QUIET_SECONDS, Listed, are_doubtful
 from echelon.controllers.publication import MARK_ANNOTATION
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
@@ -115,11 +115,6 @@ def histories(draw: st.DrawFn) -> History:
     return history
 
 
-def last_change(history: History, until: int) -> int:
-    states = history.decisions
-    return max((at for at in range(1, until + 1) if states[at] != states[at - 1]), default=0)
-
-
 @settings(max_examples=300, deadline=None)
 @given(histories())
 def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_have_come_to(history: History) -> None:
@@ -134,20 +129,23 @@ def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_
             if not read_placement(placement, found[at]).settled:
                 continue
             for said in {None, seen[-1]}:
-                # A cache has come to its last event, or further, if there was a bookmark.
-                for reached in {at, last_change(history, at)}:
-                    assert are_doubtful(placement, said, found[at], str(reached), QUIET_SECONDS - 1)
+                # The server was not asked, or had just that when it was asked: when it was written, or later.
+                asked = [
+                    later for later in range(at, history.end + 1) if history.decisions[later] == history.decisions[at]
+                ]
+                for listed in (None, *(Listed(str(each), QUIET_SECONDS - 1) for each in asked)):
+                    assert are_doubtful(placement, said, found[at], listed)
 
 
 @settings(max_examples=200, deadline=None)
 @given(histories())
-def test_decisions_are_believed_when_the_caches_have_come_to_the_end_and_nothing_changes(history: History) -> None:
+def test_decisions_are_believed_when_the_server_has_no_others_and_nothing_changes(history: History) -> None:
     placement, found = placement_of(*history.placements[-1]), decisions_of(history.decisions[-1])
     assert read_placement(placement, found).settled
     end = str(history.end)
-    assert not are_doubtful(placement, None, found, end, QUIET_SECONDS)
+    assert not are_doubtful(placement, None, found, Listed(end, QUIET_SECONDS))
     if history.changed and history.changed[-1] == history.end:
-        assert not are_doubtful(placement, end, found, end, 0.0)
+        assert not are_doubtful(placement, end, found, Listed(end, 0.0))
 
 
 def slices_of(groups: Grouping | Slices) -> list[Slice]:
@@ -193,5 +191,7 @@ def test_decisions_of_echelon_are_believed_as_soon_as_there_is_a_status_after_th
     slices: Slices = {index: (5, clusters) for index, clusters in enumerate(groups)}
     ours, others = decisions_of(slices, **{MARK_ANNOTATION: "1:x"}), decisions_of(slices)
     for version, doubtful in (("4", True), ("6", False)):
-        assert are_doubtful(placement_of(6, status_of(groups)), version, ours, "5", 0.0) is doubtful
-    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, "5", 0.0)
+        assert are_doubtful(placement_of(6, status_of(groups)), version, ours, None) is doubtful
+    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, None)
+    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, Listed("5", 0.0))
+    assert not are_doubtful(placement_of(6, status_of(groups)), "6", others, Listed("6", 0.0))

@@ -54,7 +54,7 @@ def test_no_work_goes_while_decisions_are_newer_than_what_is_known_of_their_plac
         await four_of_five(world)
         # What is written first looks complete, as far as numbers tell: c5 has come, and c3 is on its way.
         await world.slice("p-decision-2", 1, "", ["c5", "c4"])
-        await world.settle(20)
+        await world.settle(1.5)
         assert "c3" in await world.works()
         await world.slice("p-decision-1", 0, "", ["c1", "c2", "c3"])
         await world.agree([("", ["c1", "c2", "c3"]), ("", ["c5", "c4"])])
@@ -71,7 +71,7 @@ def test_no_work_goes_while_somebody_else_rewrites_decisions_although_more_is_kn
         await four_of_five(world)
         await world.slice("p-decision-2", 1, "", ["c5", "c4"])
         await world.place([("", ["c1"])], "other")
-        await world.settle(20)
+        await world.settle(1.5)
         assert "c3" in await world.works()
         await world.slice("p-decision-1", 0, "", ["c2", "c3"])
         await world.settle(180)

@@ -28,7 +28,7 @@ from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import CRDS as CLUSTER_CRDS
 from tests.controllers.hub import INDEX_LABEL, NS, PLACEMENT_LABEL
-from tests.controllers.work_world import CRDS, condition, per_group, progressive, template
+from tests.controllers.work_world import CRDS, TRUSTING, condition, per_group, progressive, template
 
 CLUSTERS = [f"c{number}" for number in range(6)]
 ALLOWED = 2
@@ -114,7 +114,15 @@ def is_done(generation: int, said: Any) -> bool:
 
 async def controller(client: FaultyClient) -> None:
     chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
-    made = Controllers(client, running().clock, ["work-sets"], random=chance, metrics=Metrics(), instance="only")
+    made = Controllers(
+        client,
+        running().clock,
+        ["work-sets"],
+        random=chance,
+        metrics=Metrics(),
+        instance="only",
+        settings=TRUSTING,
+    )
     await made.run()
 
 

@@ -16,6 +16,7 @@ from echelon.api.meta import Condition
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import GROUP, MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet
+from echelon.controllers.settings import ControllerSettings
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.fleet.loop import run
 from echelon.kube.errors import AlreadyExists
@@ -229,13 +230,22 @@ def version_of(work: ManifestWork) -> str:
     return version
 
 
+TRUSTING = ControllerSettings(trust_decisions=True)  # for decisions that a test writes without sets and owners
+
+
 def told(
-    story: Callable[[WorkWorld], Awaitable[None]], seed: int = 0, *, rules: bool = True, quiet: bool = True
+    story: Callable[[WorkWorld], Awaitable[None]],
+    seed: int = 0,
+    *,
+    rules: bool = True,
+    quiet: bool = True,
+    settings: ControllerSettings = TRUSTING,
 ) -> None:
     """Run a story on a hub of its own, in virtual time, and see that there is silence after it."""
 
     async def main() -> None:
         async with hubs.hub(rules=rules) as here:
+            here.settings = settings
             for definition in CRDS if rules else without_rules(CRDS):
                 await here.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
             world = WorkWorld(here)

@@ -18,6 +18,8 @@ from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names
 from echelon.engine.work_set.conditions import ROLLED_OUT, missing_group
+from echelon.engine.work_set.leaving import held as held_removal
+from echelon.engine.work_set.leaving import staying
 from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
 from echelon.engine.work_set.view import WorkSetView
 
@@ -145,6 +147,8 @@ def draw(view: WorkSetView, works: Iterable[ManifestWork], now: datetime) -> Pic
 def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
     if view.work_set.metadata.deletion_timestamp:
         return DELETING, "its works are being deleted"
+    if held := _held(view, rollout):
+        return HELD, held
     troubles = [ref.share.trouble.message for ref in rollout.refs if ref.share.trouble]
     if view.content.problem or troubles:
         return MISCONFIGURED, view.content.problem or "; ".join(troubles)
@@ -152,11 +156,9 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
         return _STATES[Wait.PAUSED], rollout.malformed
     if (missing := missing_group(rollout)) is not None:
         return HELD, missing.message
-    if held := rollout.not_stored or _held_by_the_controller(view):
-        return HELD, held
     if rollout.control.aborted:
         return _way_back(rollout)
-    if not any(ref.standings for ref in rollout.refs):
+    if not rollout.has_clusters:
         return _nobody(rollout)
     if rollout.complete:
         return COMPLETE, ""
@@ -171,8 +173,12 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
     return ROLLING_OUT, ""
 
 
-def _held_by_the_controller(view: WorkSetView) -> str:
-    """Return why the controller waits for people, if it says that for a reason that is not known here."""
+def _held(view: WorkSetView, rollout: Rollout) -> str:
+    """Return why the controller waits for people, also if it says that for a reason that is not known here."""
+    if rollout.sharing.removal.held:
+        return held_removal(rollout.sharing.removal)
+    if rollout.not_stored:
+        return rollout.not_stored
     for each in view.work_set.status.conditions:
         if (each.type, each.status) == (ROLLED_OUT, "False") and each.reason in _HELD_REASONS:
             return each.message or each.reason
@@ -193,10 +199,16 @@ def _way_back(rollout: Rollout) -> tuple[str, str]:
 
 
 def _nobody(rollout: Rollout) -> tuple[str, str]:
-    placements = ", ".join(dict.fromkeys(ref.share.ref.name for ref in rollout.refs))
     if rollout.decided:
-        return NO_CLUSTERS, f"{placements} selects nobody; echelon placement explain tells why"
+        return NO_CLUSTERS, "; ".join(dict.fromkeys(map(_empty, rollout.refs)))
+    placements = ", ".join(dict.fromkeys(ref.share.ref.name for ref in rollout.refs))
     return ROLLING_OUT, f"{placements} has not decided yet"
+
+
+def _empty(ref: RefRollout) -> str:
+    placement = ref.share.ref.placement
+    why = placement.unsatisfied if placement is not None else ""
+    return f"placement {ref.share.ref.name} selects nobody{f': {why}' if why else ''}"
 
 
 def _groups(ref: RefRollout, rollout: Rollout, works: Mapping[str, ManifestWork], now: datetime) -> Iterable[GroupLine]:
@@ -219,7 +231,9 @@ def _cluster(standing: Standing, rollout: Rollout, work: ManifestWork | None, no
     said = seen.progress.message if seen is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
     if (failed := rollout.failed_writes.get(standing.cluster)) is not None:
         said = failed.message
-    message = "; ".join(filter(None, (said, standing.message)))
+    gone = any(standing.cluster in ref.share.lingering for ref in rollout.refs)
+    stays = staying(rollout.sharing.removal, standing.cluster)[1] if gone else ""
+    message = "; ".join(filter(None, (said, stays, standing.message)))
     objects = tuple(map(_object, work.status.resource_status.manifests)) if work is not None and has_it else ()
     return ClusterLine(standing.cluster, state, age, message, objects)
 

@@ -23,6 +23,7 @@ from echelon.engine.work_set.view import (
     WorkSet,
     WorkSetView,
     WriteOutcomes,
+    believable,
     read_placement,
     read_revision,
     read_work,
@@ -103,4 +104,5 @@ async def _ref(client: Reader, ref: Any, namespace: str) -> RefView:
     except NotFound:
         return RefView(ref.name, ref.rollout_strategy, None)
     decisions = (await client.list(PLACEMENT_DECISION, namespace, labels=f"{PLACEMENT_LABEL}={ref.name}")).items
-    return RefView(ref.name, ref.rollout_strategy, read_placement(placement, decisions))
+    counting, owned = believable(placement, decisions)
+    return RefView(ref.name, ref.rollout_strategy, read_placement(placement, counting, owned=owned))

@@ -14,7 +14,9 @@ from echelon.cli.placement import namespace_option
 from echelon.cli.rollout_reading import Found, read
 from echelon.engine.rollout import control
 from echelon.engine.rollout.control import Annotations
+from echelon.engine.rollout.removal import approve_removal
 from echelon.engine.work_set.history import recall
+from echelon.engine.work_set.leaving import listed
 from echelon.engine.work_set.rollout import roll_out
 from echelon.engine.work_set.view import RevisionView
 from echelon.kube.client import Client, JSONPatch, MergePatch
@@ -83,10 +85,15 @@ def abort(*, name: str, connection: Connection, namespace: str) -> None:
 @click.command()
 @_steered
 @click.option("--group", "groups", multiple=True, help="Group by name or index; repeatable. All that wait by default.")
-def approve(*, name: str, connection: Connection, namespace: str, groups: Sequence[str]) -> None:
-    """Let groups start that wait for an approval of the present revision."""
+@click.option("--removal", is_flag=True, help="Let the clusters that nobody selects any more lose what they have.")
+def approve(*, name: str, connection: Connection, namespace: str, groups: Sequence[str], removal: bool) -> None:
+    """Let groups start that wait for an approval of the present revision, or a removal go on that is held."""
+    if removal and groups:
+        raise click.UsageError("--removal approves what is removed, --group what starts: name one of them")
 
     def tell(found: Found) -> Annotations:
+        if removal:
+            return _removal(found)
         known = _groups(found)
         if unknown := [group for group in groups if group not in known]:
             raise click.BadParameter(
@@ -150,6 +157,15 @@ async def _annotate(client: Client, found: Found, annotations: Annotations) -> N
     meta = found.view.work_set.metadata
     body = {"metadata": {"annotations": annotations, "uid": meta.uid, "resourceVersion": meta.resource_version}}
     await client.patch(MANIFEST_WORK_REPLICA_SET.untyped(), meta.name, MergePatch(body), meta.namespace)
+
+
+def _removal(found: Found) -> Annotations:
+    """Approve what is held now, and say whom that is about; an error if nothing is held."""
+    held = roll_out(found.view, datetime.now(UTC)).sharing.removal.held
+    if not held:
+        raise click.ClickException("no removal is held")
+    click.echo(f"{len(held)} clusters lose what they have: {listed(held)}", err=True)
+    return approve_removal(held)
 
 
 def _groups(found: Found) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import socket
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from secrets import token_hex
 
@@ -27,6 +28,8 @@ from echelon.controllers.running import (
     freeze,
 )
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
+from echelon.engine.rollout.removal import GRACE, read_limit
+from echelon.engine.rollout.thresholds import Threshold
 from echelon.kube.clock import SystemClock
 from echelon.kube.errors import ApiError
 from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
@@ -42,6 +45,13 @@ class _Settings:
     lease: Lease | None
     metrics_listen: tuple[str, int] | None
     controllers: ControllerSettings
+
+
+def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
+    try:
+        return read_limit(value)
+    except ValueError as mistake:
+        raise click.BadParameter(f'it is "{value}": {mistake}') from mistake
 
 
 @click.command()
@@ -65,6 +75,27 @@ class _Settings:
     help="Work only with the lease. Without it, nothing keeps a second process from working on the same objects.",
 )
 @click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Namespace of the lease.")
+@click.option(
+    "--trust-decisions",
+    is_flag=True,
+    help="Only controllers may write placement decisions on this hub: believe all, of clusters in no bound set too.",
+)
+@click.option(
+    "--max-removals",
+    default="100%",
+    show_default=True,
+    metavar="N|P%",
+    callback=_limit,
+    help="Clusters that may lose their content at once, where an object does not say otherwise.",
+)
+@click.option(
+    "--removal-grace",
+    type=click.FloatRange(min=0),
+    default=GRACE.total_seconds(),
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a cluster that is tainted unreachable or unavailable keeps its content.",
+)
 @click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
 @click.option(
     "--silent-share",
@@ -81,6 +112,9 @@ def run(
     publish_multicluster: bool,
     leader_elect: bool,
     namespace: str,
+    trust_decisions: bool,
+    max_removals: Threshold,
+    removal_grace: float,
     metrics_listen: str | None,
     silent_share: float,
     verbose: bool,
@@ -97,7 +131,8 @@ def run(
     listen = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     lease = Lease(namespace) if leader_elect else None
     try:
-        run_main(_serve(_Settings(connection, names, lease, listen, ControllerSettings(silent_share=silent_share))))
+        settings = ControllerSettings(silent_share, trust_decisions, max_removals, timedelta(seconds=removal_grace))
+        run_main(_serve(_Settings(connection, names, lease, listen, settings)))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:

@@ -3,7 +3,7 @@
 A fleet is listed and kept once, however many controllers look at it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -38,6 +38,7 @@ class Ground:
     instance: str  # of this process, in the events that it writes
     settings: ControllerSettings = DEFAULTS
     announcers: list[Announcer] = field(default_factory=list)
+    beside: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # what else runs with the controllers
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
     _indexed: dict[tuple[str, str], Mapping[str, Indexer[Any]]] = field(default_factory=dict)
     _reader: Announcer = field(init=False)  # tells of objects that cannot be read

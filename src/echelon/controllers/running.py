@@ -8,7 +8,7 @@ built anew each time that the lease is won, so nothing that a former leader knew
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -218,6 +218,8 @@ class Controllers:
                 group.create_task(measure_lag(self._metrics), name="lag")
             for announcer in ground.announcers:
                 group.create_task(announcer.run(), name="events")
+            for task in ground.beside:
+                group.create_task(_run(task), name="beside the controllers")
             for informer in ground.informers:
                 group.create_task(informer.run(), name=f"informer of {informer.kind.plural}")
             for controller in controllers:
@@ -227,6 +229,10 @@ class Controllers:
             _log.info("%s: all caches are full", ", ".join(self._names))
             if ready is not None:
                 ready()
+
+
+async def _run(task: Callable[[], Awaitable[None]]) -> None:
+    await task()
 
 
 def freeze() -> None:

@@ -1,14 +1,22 @@
-"""What whoever runs the controllers decides about them."""
+"""What whoever runs the controllers tells them, beside what objects say."""
 
 from dataclasses import dataclass
+from datetime import timedelta
+
+from echelon.engine.rollout.removal import EVERYONE, GRACE
+from echelon.engine.rollout.thresholds import Threshold
 
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """Settings of all controllers of a process."""
+    """Settings of all controllers of a process: the options of `echelon run`."""
 
     # While more than this share of the fleet is silent, no cluster is tainted unreachable; 1: whatever the others do.
     silent_share: float = 0.55
+    # Only controllers may write decisions on this hub: whoever they list may be written, in a bound set or not.
+    trust_decisions: bool = False
+    max_removals: Threshold = EVERYONE  # clusters that may lose their content at once, unless an object says otherwise
+    removal_grace: timedelta = GRACE  # for which a cluster that is not reachable keeps what it has
 
     def __post_init__(self) -> None:
         """Refuse what means nothing."""

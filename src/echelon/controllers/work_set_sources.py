@@ -9,14 +9,25 @@ from dataclasses import replace
 from typing import Any
 
 from echelon.api.apps import CONTROLLER_REVISION
+from echelon.api.cluster import (
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
+    ManagedCluster,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+)
 from echelon.api.daemonsets import ControllerRevision
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.asking import Asking
+from echelon.controllers.bound_clusters import BoundClusters
+from echelon.controllers.decided import Decided
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement_sources import decisions_informer
-from echelon.controllers.work_sets import STATUS_SECONDS, Caches, WorkSetReconciler, intent_of
+from echelon.controllers.work_sets import STATUS_SECONDS, Caches, Knowledge, WorkSetReconciler, intent_of, owner_of
 from echelon.controllers.write_failures import WriteFailures
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkSet
@@ -31,6 +42,9 @@ KINDS: tuple[Kind[Any], ...] = (
     PLACEMENT,
     PLACEMENT_DECISION,
     CONTROLLER_REVISION,
+    MANAGED_CLUSTER,
+    MANAGED_CLUSTER_SET,
+    MANAGED_CLUSTER_SET_BINDING,
 )
 # The set, with its template as the user wrote it.
 WORK_SET: Kind[WorkSet] = replace(MANIFEST_WORK_REPLICA_SET, type=WorkSet)  # type: ignore[arg-type,assignment]
@@ -50,7 +64,12 @@ def work_sets_controller(ground: Ground) -> Controller:
         ground.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
     )
     failures = WriteFailures(ground.clock)
-    reconciler = WorkSetReconciler(caches, failures)
+    trust = ground.settings.trust_decisions
+    asking = Asking(ground.client, ground.random, lambda key: controller.queue.add(key))  # noqa: PLW0108 - made below
+    decided = Decided(caches.placements, caches.decisions, ground.clock.now, trust=trust)
+    knowledge = Knowledge(decided, BoundClusters(ground.clock, trust=trust), asking)
+    reconciler = WorkSetReconciler(caches, failures, knowledge, ground.settings)
+    ground.beside.append(asking.run)
     controller = Controller(
         "work-sets",
         reconciler,
@@ -66,6 +85,7 @@ def work_sets_controller(ground: Ground) -> Controller:
         intent=reconciler.intent,
     )
     _follow(controller, reconciler, caches)
+    _follow_clusters(ground, controller, knowledge.bound, caches)
     return controller
 
 
@@ -104,6 +124,38 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
     caches.sets.on_change(set_changed)
     controller.watch(caches.sets, when=_is_asked_for)
     controller.watch(caches.revisions, keys=_sets_of)
+
+
+def _follow_clusters(ground: Ground, controller: Controller, bound: BoundClusters, caches: Caches) -> None:
+    """Follow what says which clusters a namespace has a say about."""
+
+    def concern(namespaces: Iterable[str], *, initial: bool) -> None:
+        if not initial:  # then the sets themselves are new, too
+            for namespace in namespaces:
+                for each in caches.sets.values(namespace):
+                    controller.queue.add(key_of(each), after=COLLECT_SECONDS)
+
+    def cluster_changed(delta: Delta[ManagedCluster]) -> None:
+        concern(bound.cluster_changed(delta), initial=delta.initial)
+        if delta.new is None or delta.new.metadata.deletion_timestamp:  # now it can lose what was held
+            for work in caches.works.values(delta.object.metadata.name):
+                if (owner := owner_of(work)) is not None:
+                    controller.queue.add(owner, after=COLLECT_SECONDS)
+
+    def set_changed(delta: Delta[ManagedClusterSet]) -> None:
+        concern(bound.set_changed(delta), initial=delta.initial)
+
+    def binding_changed(delta: Delta[ManagedClusterSetBinding]) -> None:
+        concern(bound.binding_changed(delta), initial=delta.initial)
+
+    clusters, sets = ground.informer(MANAGED_CLUSTER), ground.informer(MANAGED_CLUSTER_SET)
+    bindings = ground.informer(MANAGED_CLUSTER_SET_BINDING)
+    clusters.on_change(cluster_changed)
+    sets.on_change(set_changed)
+    bindings.on_change(binding_changed)
+    controller.watch(clusters, keys=_none)
+    controller.watch(sets, keys=_none)
+    controller.watch(bindings, keys=_none)
 
 
 def _is_asked_for(delta: Delta[WorkSet]) -> bool:

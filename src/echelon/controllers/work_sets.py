@@ -8,15 +8,19 @@ a condition turns over.
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from echelon.api.daemonsets import ControllerRevision
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, PlacementRef
+from echelon.controllers.asking import Answer, Asking
+from echelon.controllers.bound_clusters import BoundClusters
 from echelon.controllers.decided import Decided
+from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
@@ -56,14 +60,26 @@ class Caches:
     revisions: Informer[ControllerRevision]  # with the index "set"
 
 
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known besides: of decisions, of the clusters that a namespace has a say about, and by asking."""
+
+    decided: Decided
+    bound: BoundClusters
+    asking: Asking
+
+
 class WorkSetReconciler:
     """Plans work sets."""
 
-    def __init__(self, caches: Caches, failures: WriteFailures) -> None:
+    def __init__(
+        self, caches: Caches, failures: WriteFailures, knowledge: Knowledge, settings: ControllerSettings
+    ) -> None:
         self._caches = caches
         self._failures = failures
+        self._asking, self._bound, self._decided = knowledge.asking, knowledge.bound, knowledge.decided
+        self._settings = settings
         self._works: dict[Key, dict[str, tuple[WorkView, ...]]] = {}  # of each set, by cluster
-        self._decided = Decided(caches.placements, caches.decisions)
         self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
         self._told: dict[Key, float] = {}  # when the status was written last
         self._versions: dict[Key, str | None] = {}  # of each set, as it was written by this process
@@ -81,6 +97,8 @@ class WorkSetReconciler:
         brief = since_told < STATUS_SECONDS
         found = plan(self._view(key, work_set, now), now, brief=brief)
         waits = [STATUS_SECONDS - since_told] if brief else []
+        placements = (Key(ref.name, key.namespace) for ref in work_set.spec.placement_refs)
+        waits += [each for each in map(self._decided.believed_in, placements) if each is not None]
         waits += [found.look_again_after.total_seconds()] if found.look_again_after is not None else []
         return replace(found, look_again_after=timedelta(seconds=max(min(waits), LEAST_SECONDS)) if waits else None)
 
@@ -119,7 +137,10 @@ class WorkSetReconciler:
 
     def decision_changed(self, delta: Delta[PlacementDecision]) -> Iterable[Key]:
         """Follow a decision; return the sets that use its placement."""
-        return [user for key in self._decided.decision_changed(delta) for user in self.users_of(key)]
+        users = [user for key in self._decided.decision_changed(delta) for user in self.users_of(key)]
+        for user in users:
+            self._asking.changed(user)
+        return users
 
     def placement_changed(self, delta: Delta[Placement]) -> Iterable[Key]:
         """Follow a placement; return the sets that use it."""
@@ -142,7 +163,15 @@ class WorkSetReconciler:
     def _view(self, key: Key, work_set: WorkSet, now: datetime) -> WorkSetView:
         """Return what is seen of a set."""
         works: Mapping[str, tuple[WorkView, ...]] = self._works.get(key, {})
-        refs = tuple(self._ref(ref, key.namespace) for ref in work_set.spec.placement_refs)
+        answer = self._asking.answer(key)
+        refs = tuple(self._ref(ref, key, answer) for ref in work_set.spec.placement_refs)
+        listed = frozenset[str]().union(*(ref.placement.groups.clusters for ref in refs if ref.placement is not None))
+        having = frozenset(works)
+        departed = having - listed
+        certain = answer.resource_version if answer and self._is_certain(key, work_set, answer) else None
+        behind = partial(self._behind, certain)
+        if losing := [work for each in departed for work in works[each] if not work.terminating]:
+            self._ask(key, refs, losing, behind)
         return WorkSetView(
             work_set,
             self._content(key, work_set),
@@ -151,13 +180,49 @@ class WorkSetReconciler:
             self._revisions(key, work_set),
             self._taken(key, refs, works),
             self._failures.outcomes(key, work_set, now),
-            self._behind,
+            behind,
             self._unread(f"{key.namespace}.{key.name}"),
+            self._bound.outside(key.namespace, listed, having),
+            self._bound.leaving(listed),
+            self._bound.spared(departed, self._settings.removal_grace),
+            self._settings.max_removals,
         )
 
-    def _ref(self, ref: PlacementRef, namespace: str) -> RefView:
-        placement = Key(ref.name, namespace)
-        return RefView(ref.name, ref.rollout_strategy, self._decided.view(placement), self._decided.doubtful(placement))
+    def _ref(self, ref: PlacementRef, key: Key, answer: Answer | None) -> RefView:
+        placement, decided = Key(ref.name, key.namespace), self._decided
+        trouble = self._asking.trouble(key)
+        return RefView(
+            ref.name,
+            ref.rollout_strategy,
+            decided.view(placement),
+            decided.doubtful(placement, answer),
+            decided.ignored(placement),
+            f"{ref.name}: the hub does not tell which decisions there are: {trouble}" if trouble else "",
+        )
+
+    def _is_certain(self, key: Key, work_set: WorkSet, answer: Answer) -> bool:
+        """Whether the server was asked, and has just what is known of a set, its placements and decisions."""
+        if answer.generation != work_set.metadata.generation:
+            return False
+        for name, version in answer.placements.items():
+            placement = self._caches.placements.get(name, key.namespace)
+            known = placement.metadata.resource_version if placement is not None else ""
+            if known != version or not self._decided.matches(Key(name, key.namespace), answer):
+                return False
+        return True
+
+    def _ask(
+        self,
+        key: Key,
+        refs: Sequence[RefView],
+        losing: Iterable[WorkView],
+        behind: Callable[[WorkView], bool],
+    ) -> None:
+        """Have the server asked if somebody would lose a work, were it known that what is known is all there is."""
+        doubtful = [ref.name for ref in refs if ref.doubtful and ref.placement is not None and ref.placement.settled]
+        if doubtful or any(map(behind, losing)):
+            due = max((self._decided.settles_at(Key(name, key.namespace)) for name in doubtful), default=0.0)
+            self._asking.want(key, [ref.name for ref in refs], due)
 
     def _content(self, key: Key, work_set: WorkSet) -> Content:
         meta = work_set.metadata
@@ -202,14 +267,16 @@ class WorkSetReconciler:
             if meta.labels.get(SET_LABEL) == label
         )
 
-    def _behind(self, work: WorkView) -> bool:
+    def _behind(self, certain: str | None, work: WorkView) -> bool:
         """Whether the caches may be older than what its writer knew. What we wrote, we wrote with these caches."""
         caches = (self._caches.sets, self._caches.placements, self._caches.decisions)
         backs = sum(each.went_back for each in caches)
         if backs != self._backs:
             self._backs = backs
             self._own.clear()
-        return work.uid not in self._own and any(newer(work.version, each.reached) for each in caches)
+        if work.uid in self._own or not any(newer(work.version, each.reached) for each in caches):
+            return False
+        return certain is None or newer(work.version, certain)
 
     def _known(self, key: Key, cluster: str, name: str) -> WorkView | None:
         return next((each for each in self._works.get(key, {}).get(cluster, ()) if each.name == name), None)
@@ -229,6 +296,7 @@ class WorkSetReconciler:
         self._contents.pop(key, None)
         self._told.pop(key, None)
         self._versions.pop(key, None)
+        self._asking.forget(key)
         self._failures.forget(key)
 
 

@@ -118,7 +118,6 @@ def test_a_revision_that_is_wanted_once_more_has_to_pass_its_groups_once_more() 
 def test_nothing_is_called_unknown_while_decisions_are_being_written_but_nothing_starts() -> None:
     world = World.of([("", ["b", "c"])], mandatory(groupName="canary"))
     world.placements["p"].settled = False
-    world.placements["p"].silent = True
     world.settle()
     assert world.works == {}
     assert world.said(VERIFIED)[0] == "True"

@@ -183,7 +183,7 @@ def test_the_first_of_two_placements_owns_a_cluster_that_both_select() -> None:
         ("c", NAME): "q",
     }
     status = world.told()
-    assert (status.summary.total, [each.summary.total for each in status.placement_summary]) == (3, [2, 1])
+    assert (status.summary.total, [each.summary.total for each in status.placement_summary]) == (3, [2, 2])
     world.finish()
     world.settle()
     assert world.said("PlacementRolledOut")[0] == "True"

@@ -16,6 +16,8 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus
 from echelon.engine.placement.slices import INDEX_LABEL, NAME_LABEL
 from echelon.engine.plan import Action, Create, Delete, Emit, Patch, Plan, Together, Write
+from echelon.engine.rollout.removal import EVERYONE
+from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.work_set.content import read_content
 from echelon.engine.work_set.names import FINALIZER, SET_LABEL
 from echelon.engine.work_set.plan import plan
@@ -72,9 +74,11 @@ class PlacementState:
     silent: bool = False  # its status does not tell of groups
     doubtful: bool = False  # numbers agree, and may be of different times
     named: Sequence[str] = ()  # groups that its spec has
+    wanted: int | None = None  # numberOfClusters
+    why: str = ""  # not more are selected, in the words of its status
 
     def view(self) -> Any:
-        status = {
+        status: JSONObject = {
             "numberOfSelectedClusters": len({c for _, clusters in self.groups for c in clusters}),
             "decisionGroups": [
                 {
@@ -89,7 +93,12 @@ class PlacementState:
         }
         named = [{"groupName": name, "groupClusterSelector": {}} for name in self.named]
         grouping = {"clustersPerDecisionGroup": self.size, "decisionGroups": named}
-        spec = {"decisionStrategy": {"groupStrategy": grouping}}
+        if self.why:
+            said = {"type": "PlacementSatisfied", "status": "False", "reason": "Said", "message": self.why}
+            status["conditions"] = [{**said, "lastTransitionTime": START.strftime("%Y-%m-%dT%H:%M:%SZ")}]
+        spec: JSONObject = {"decisionStrategy": {"groupStrategy": grouping}}
+        if self.wanted is not None:
+            spec["numberOfClusters"] = self.wanted
         decisions = [
             {
                 "metadata": {"name": f"d-{index}", "labels": {INDEX_LABEL: str(index), NAME_LABEL: name}},
@@ -121,6 +130,10 @@ class World:
     taken: set[str] = field(default_factory=set)
     outcomes: WriteOutcomes = field(default_factory=WriteOutcomes)
     behind: bool = False
+    unbound: set[str] = field(default_factory=set)
+    spared: dict[str, datetime] = field(default_factory=dict)
+    max_removals: Threshold = EVERYONE
+    slow: bool = False  # works stay for a while after they were deleted
     events: list[Emit] = field(default_factory=list)
     seen: dict[str, WorkView] = field(default_factory=dict)  # what a controller remembers of each work
     versions: int = 0
@@ -181,6 +194,9 @@ class World:
             frozenset(self.taken),
             self.outcomes,
             lambda _: self.behind,
+            unbound=frozenset(self.unbound),
+            spared=self.spared,
+            max_removals=self.max_removals,
         )
 
     def restart(self) -> None:
@@ -218,7 +234,10 @@ class World:
             place: dict[Any, JSONObject] = self.works if action.kind is MANIFEST_WORK else self.revisions
             key: Any = (action.namespace, action.name) if action.kind is MANIFEST_WORK else action.name
             assert place[key]["metadata"]["uid"] == action.uid
-            del place[key]
+            if self.slow and action.kind is MANIFEST_WORK:
+                place[key]["metadata"]["deletionTimestamp"] = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            else:
+                del place[key]
 
     def _create(self, action: Create) -> None:
         made = deepcopy(action.body)
@@ -279,6 +298,15 @@ class World:
 
     def finish(self) -> None:
         self.report(*(cluster for cluster, _ in self.works))
+
+    def end(self, *clusters: str) -> None:
+        """Have agents clean up after works that were deleted."""
+        for key in [key for key in self.works if key[0] in clusters]:
+            assert "deletionTimestamp" in self.works.pop(key)["metadata"]
+
+    def ending(self) -> list[str]:
+        """Return the clusters whose works are being deleted."""
+        return sorted(cluster for (cluster, _), work in self.works.items() if "deletionTimestamp" in work["metadata"])
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

@@ -125,6 +125,11 @@ class ClusterSets:
         """Sets that cannot be understood, and why."""
         return self._malformed
 
+    @property
+    def names(self) -> list[str]:
+        """The sets that can be understood."""
+        return list(self._sets)
+
     def get(self, name: str) -> ClusterSet | None:
         """Return a set that can be understood."""
         return self._sets.get(name)

@@ -6,7 +6,7 @@ hub with a foreign schema keeps nothing but the conditions. So the condition abo
 last of these deadlines was, and what comes after that is new.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 from echelon.api.meta import Condition
@@ -17,27 +17,31 @@ from echelon.engine.rollout.reasons import names, title
 from echelon.engine.work_set.conditions import (
     ABORT_IGNORED,
     BLOCKED,
+    NOT_BOUND,
+    REMOVAL_HELD,
     ROLLED_OUT,
     TIMED_OUT,
     VERIFIED,
     blocked,
     missing_group,
+    strange,
     timed_out,
     told_until,
     verified_of,
     warnings,
 )
+from echelon.engine.work_set.leaving import held, listed, removed
 from echelon.engine.work_set.rollout import RefRollout, Rollout
-from echelon.engine.work_set.view import WorkSetView
+from echelon.engine.work_set.view import UnreadWork, WorkSetView, WorkView
 
 _ACTION = "RollOut"
+REMOVED = "WorksRemoved"
 _NOTE = 900  # characters in the names of an event
 
 
 def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True) -> list[Emit]:
     """Return what there is to tell. `recorded`: whether the status is about to say it, too."""
-    meta = view.work_set.metadata
-    regarding = Reference(MANIFEST_WORK_REPLICA_SET, meta.name, meta.namespace, meta.uid)
+    regarding = _regarding(view)
 
     def told(reason: str, note: str, kind: str = "Normal", *, ends: bool = False) -> Emit:
         return Emit(regarding, reason, _ACTION, note, kind, ends=ends)
@@ -53,6 +57,8 @@ def announcements(view: WorkSetView, rollout: Rollout, *, recorded: bool = True)
         events.append(told(reason, said.message, "Normal" if said.reason == "AwaitingApproval" else "Warning"))
     if not said.holds and was is not None and was.status == "True":
         events.append(told("RolloutContinues", f"no longer held up: {was.reason}"))
+    events += [told(REMOVED, note) for note in removed(view, rollout.sharing.gone)]
+    events += [told(why, note, "Warning") for why, note in _removal_warnings(view, rollout, before)]
     if recorded and (late := _newly_late(view, rollout)):
         events.append(told("ClustersTimedOut", f"{_as_many_as_fit(late)} missed the deadline", "Warning"))
     done = before.get(ROLLED_OUT)
@@ -72,6 +78,34 @@ def _warnings(view: WorkSetView, rollout: Rollout, before: Mapping[str, Conditio
         return [] if known else [(missing.reason, missing.message)]
     known_notes = was.message if was is not None else ""
     return [(why, note) for why, note in warnings(rollout) if note in said.message and note not in known_notes]
+
+
+def _removal_warnings(view: WorkSetView, rollout: Rollout, before: Mapping[str, Condition]) -> list[tuple[str, str]]:
+    """Return what is new of removals that are held, and of decisions and clusters that do not count here."""
+    found: list[tuple[str, str]] = []
+    was, removal = before.get(VERIFIED), rollout.sharing.removal
+    if removal.held and not _says(before.get(ROLLED_OUT), REMOVAL_HELD, held(removal)):
+        found.append((REMOVAL_HELD, held(removal)))
+    if rollout.strangers and not _says(was, NOT_BOUND, strange(view, rollout)):
+        found.append((NOT_BOUND, strange(view, rollout)))
+    ignored = filter(None, (ref.share.ref.ignored for ref in rollout.refs))
+    found += [("DecisionsIgnored", each) for each in ignored if each not in (was.message if was is not None else "")]
+    return found
+
+
+def farewell(view: WorkSetView, works: Iterable[WorkView | UnreadWork]) -> Emit:
+    """Tell whose works go because the set goes."""
+    note = f"the work of {listed(work.cluster for work in works)} is deleted: the set is deleted"
+    return Emit(_regarding(view), REMOVED, _ACTION, note)
+
+
+def _regarding(view: WorkSetView) -> Reference:
+    meta = view.work_set.metadata
+    return Reference(MANIFEST_WORK_REPLICA_SET, meta.name, meta.namespace, meta.uid)
+
+
+def _says(condition: Condition | None, reason: str, text: str) -> bool:
+    return condition is not None and condition.reason == reason and text in condition.message
 
 
 def _groups(ref: RefRollout, rollout: Rollout) -> str:

@@ -9,7 +9,9 @@ from echelon.api.work_set import ManifestWorkReplicaSetSummary
 from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names, title
+from echelon.engine.rollout.removal import Stay
 from echelon.engine.rollout.strategy import Kind
+from echelon.engine.work_set.leaving import held
 from echelon.engine.work_set.named_groups import UNKNOWN, Missing
 from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.rollout import RefRollout, Rollout
@@ -20,6 +22,7 @@ VERIFIED, ROLLED_OUT, APPLIED = "PlacementVerified", "PlacementRolledOut", "Mani
 BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
 EMPTY = "PlacementDecisionEmpty"
 AS_EXPECTED, NOT_AS_EXPECTED = "AsExpected", "NotAsExpected"
+NOT_BOUND, REMOVAL_HELD = "ClusterNotBound", Stay.HELD.value
 BREACH, APPROVAL, WRITE_FAILED = "MaxFailuresExceeded", "AwaitingApproval", "WriteFailed"
 ABORT_IGNORED = f"{ABORTED} has no effect: the rollout was complete before; echelon rollout undo goes back"
 _LAST = "the last deadline was "  # not cut to seconds: what came after it was not told yet
@@ -77,7 +80,9 @@ def verified_of(view: WorkSetView, rollout: Rollout) -> Said:
     if (missing := missing_group(rollout)) is not None:
         return Said(VERIFIED, False, missing.reason, missing.message)
     notes = [note for ref in rollout.refs for note in _notes(ref)] + [note for _, note in warnings(rollout)]
-    if not any(ref.standings for ref in rollout.refs):
+    if rollout.strangers:
+        return Said(VERIFIED, False, NOT_BOUND, "; ".join([strange(view, rollout), *notes]))
+    if not rollout.has_clusters and all(ref.share.settled or not ref.standings for ref in rollout.refs):
         return Said(VERIFIED, False, EMPTY, "; ".join(notes))
     notes += _not_taken(view, rollout)
     return Said(VERIFIED, True, AS_EXPECTED, "; ".join(notes))
@@ -128,21 +133,34 @@ def _notes(ref: RefRollout) -> list[str]:
         if share.ref.placement is not None and share.ref.placement.short:
             first = title(min(share.ref.placement.short))
             notes.append(f"{name}: {first} has more clusters than are decided; no group after it begins")
+    notes += filter(None, (share.ref.ignored, share.ref.note))
     if strategy.type == Kind.ALL.value and (strategy.progressive or strategy.progressive_per_group):
         notes.append(f"{name}: rolloutStrategy.type is All, so progressive and progressivePerGroup are not used")
     return notes
 
 
+def strange(view: WorkSetView, rollout: Rollout) -> str:
+    """Say which clusters are selected and get nothing."""
+    namespace = view.work_set.metadata.namespace
+    who = names(rollout.strangers)
+    return f"{who}: selected, but in no cluster set that is bound to namespace {namespace}; nothing starts there"
+
+
 def _rolled_out(rollout: Rollout) -> Said:
     if rollout.complete:
         return Said(ROLLED_OUT, True, "Complete")
+    removal = rollout.sharing.removal
+    if removal.held:
+        return Said(ROLLED_OUT, False, REMOVAL_HELD, held(removal))
+    if not rollout.has_clusters:
+        return Said(ROLLED_OUT, False, EMPTY if rollout.decided else "Progressing", "no cluster is selected")
     standings = [standing for ref in rollout.refs for standing in ref.standings]
-    if not standings and rollout.decided:
-        return Said(ROLLED_OUT, False, EMPTY, "no cluster is selected")
     done = sum(each.phase is Phase.SUCCEEDED and not each.in_flight for each in standings)
     message = f"{done} of {len(standings)} clusters are done"
     if rollout.was_complete:
         message = f"it was complete; {message} now"
+    if removal.pending:
+        message += f", {len(removal.pending)} are still to lose what they have"
     if rollout.control.aborted:
         message = f"aborted; {message} with the revision before" if rollout.back_to else "aborted"
     return Said(ROLLED_OUT, False, "Progressing", message)

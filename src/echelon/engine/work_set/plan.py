@@ -15,7 +15,7 @@ from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan, To
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, encode
 from echelon.engine.rollout.model import Phase, Wait
 from echelon.engine.work_set import history
-from echelon.engine.work_set.announce import announcements
+from echelon.engine.work_set.announce import announcements, farewell
 from echelon.engine.work_set.content import patch_to
 from echelon.engine.work_set.milestones import exact
 from echelon.engine.work_set.names import (
@@ -82,6 +82,7 @@ def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | 
     rechecks = [each.decision.recheck_after for each in rollout.refs if each.decision is not None]
     if rollout.sharing.doubtful:
         rechecks.append(LOOK_AGAIN)
+    rechecks.append(rollout.sharing.removal.recheck_after)
     if view.outcomes.next_try is not None:
         rechecks.append(view.outcomes.next_try - now)
     return min((each for each in rechecks if each is not None), default=None)
@@ -116,8 +117,10 @@ def _finalize(view: WorkSetView, now: datetime) -> Plan:
     if outcomes.next_try is not None and (why := outcomes.own or next(iter(outcomes.other.values()), "")):
         message = f"{len(everything)} works are left, and the hub does not let them go: {why}"
         return Plan(status=invalid(view.work_set, message, now), look_again_after=outcomes.next_try - now)
-    deletions = tuple(_delete(work) for work in everything if not work.terminating)
-    actions: list[Action] = [Together(deletions)] if deletions else []
+    staying = [work for work in everything if not work.terminating]
+    actions: list[Action] = []
+    if staying:
+        actions += [farewell(view, staying), Together(tuple(map(_delete, staying)))]
     if not everything or spec.cascade_deletion_policy != "Foreground":
         others = [each for each in meta.finalizers if each != FINALIZER]
         actions.append(_patch_set(view.work_set, {"metadata": {"finalizers": others}}))
@@ -142,7 +145,8 @@ class _Writing:
         writes: list[Write] = [
             write for ref in self._rollout.refs if ref.share.groups.groups for write in self._of_ref(ref)
         ]
-        writes += [_delete(work) for work in self._rollout.sharing.leaving if work.cluster not in self._put_off]
+        gone = (*self._rollout.sharing.doubles, *self._rollout.sharing.gone)
+        writes += [_delete(work) for work in gone if work.cluster not in self._put_off]
         return tuple(writes)
 
     def _of_ref(self, ref: RefRollout) -> list[Write]:

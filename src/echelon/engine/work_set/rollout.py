@@ -15,6 +15,7 @@ from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.judge import Judge
 from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Hold, Phase, Standing, Wait
 from echelon.engine.rollout.reasons import OwnPace
+from echelon.engine.rollout.removal import RemovalControl, read_removal
 from echelon.engine.rollout.strategy import Strategy
 from echelon.engine.rollout.walk import decide
 from echelon.engine.work_set.content import Content, read_content
@@ -66,6 +67,7 @@ class Rollout:
     failed_writes: Mapping[str, FailedWrite] = field(default_factory=dict)  # clusters that do not get it
     retries: frozenset[str] = frozenset()  # those of them that are tried again now
     not_stored: str = ""  # why the set or its revisions could not be written, until that is tried again
+    strangers: tuple[str, ...] = ()  # selected, and in no cluster set that is bound to the namespace
 
     @property
     def works(self) -> Mapping[str, WorkView]:
@@ -78,13 +80,10 @@ class Rollout:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every cluster has the present template, works and has soaked, and that is certain.
-
-        Where there are no clusters, nothing has been brought to anybody.
-        """
+        """Whether every cluster has the present template, works and has soaked, and that is certain."""
         return (
             not self.control.aborted
-            and any(each.standings for each in self.refs)
+            and self._is_whole
             and all(
                 each.decision is not None
                 and each.share.settled
@@ -138,13 +137,24 @@ class Rollout:
     @cached_property
     def finished(self) -> bool:
         """Whether nobody waits or moves any more: every cluster is done, or has failed and that is tolerated."""
-        return all(
+        return self._is_whole and all(
             each.decision is not None
             and not each.decision.blocked
             and each.share.settled
             and all(one.failed or (one.phase in _DONE and not one.in_flight) for one in each.standings)
             for each in self.refs
         )
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether there is anybody to be done, nobody who may not be written, and nobody has to lose anything."""
+        removal = self.sharing.removal
+        return self.has_clusters and not self.strangers and not removal.held and not removal.pending
+
+    @cached_property
+    def has_clusters(self) -> bool:
+        """Whether any cluster is selected. Where there is none, nothing has been brought to anybody."""
+        return any(len(each.standings) > len(each.share.lingering) for each in self.refs)
 
 
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
@@ -162,7 +172,7 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     """Find out where a set is with its rollout."""
     spec, content = view.work_set.spec, view.content
     past = recall(view.revisions, content.digest, spec.revision_history_limit, view.work_set.metadata.uid)
-    control, malformed = _control(view.work_set.metadata.annotations, content.digest)
+    control, removals, malformed = _control(view, content.digest)
     known = past.milestones
     abort_ignored = control.aborted and known.complete
     if abort_ignored:
@@ -171,11 +181,12 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
     if control.aborted and past.completed is not None:
         back_to = past.completed
         content = read_content(back_to.template)
-    sharing = share_out(view, content.digest)
+    sharing = share_out(view, content.digest, removals, now)
     completed = _completed(view, content.digest)
     failed = failed_writes(view, content.digest, sharing, now)
     steering = _steering(control, back_to, known)
     rolling = _Rolling(
+        view.unbound | view.leaving,
         content,
         now,
         steering,
@@ -187,6 +198,7 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
         at_once=back_to is not None,
     )
     refs = tuple(rolling.ref(share) for share in sharing.shares)
+    strangers = {each for share in sharing.shares for each in view.unbound & share.groups.clusters - share.lingering}
     due = are_due(view, control)
     decided = [(ref.decision, ref.share.lingering) for ref in refs if ref.decision is not None]
     return Rollout(
@@ -203,15 +215,18 @@ def roll_out(view: WorkSetView, now: datetime) -> Rollout:
         failed,
         frozenset(retries(decided, failed, steering)) if due and failed else frozenset(),
         "" if due else view.outcomes.own,
+        tuple(sorted(strangers)),
     )
 
 
-def _control(annotations: Mapping[str, str], digest: str) -> tuple[Control, str]:
+def _control(view: WorkSetView, digest: str) -> tuple[Control, RemovalControl, str]:
     """Read what people have said. If a word of it cannot be understood, nothing starts until somebody repeats it."""
+    annotations = view.work_set.metadata.annotations
     try:
-        return read_control(annotations, digest), ""
+        control = read_control(annotations, digest)
+        return control, read_removal(annotations, paused=control.paused, limit=view.max_removals), ""
     except BadControl as error:
-        return Control(paused=True), str(error)
+        return Control(paused=True), RemovalControl(paused=True), str(error)
 
 
 def _steering(control: Control, back_to: RevisionView | None, known: Milestones) -> Control:
@@ -244,6 +259,7 @@ def _latest(now: datetime, others: Iterable[datetime | None]) -> datetime:
 
 @dataclass(frozen=True)
 class _Rolling:
+    barred: frozenset[str]  # clusters where nothing may start
     content: Content
     now: datetime
     control: Control
@@ -314,18 +330,30 @@ class _Rolling:
         for cluster, work in works.items():
             if cluster not in clusters:
                 continue
-            if work.digest == digest or work.terminating:
+            if cluster in share.failed:
+                found.append(share.failed[cluster])
+            elif work.digest == digest or work.terminating:
                 found.append(work.status)
             elif cluster in lingering:
                 busy = self._is_busy(work.status, deadline)
                 found.append(ClusterStatus(cluster, Phase.PROGRESSING if busy else Phase.SKIPPED))
             elif self._is_busy(work.status, deadline):
                 found.append(ClusterStatus(cluster, Phase.TO_APPLY, work.status.since))
-        if not self.failed:
+        if self.failed:
+            unwritten = [failed.status(cluster) for cluster, failed in self.failed.items() if cluster in clusters]
+            found = [status for status in found if status.cluster not in self.failed] + unwritten
+        return self._without_barred(found, clusters)
+
+    def _without_barred(self, found: list[ClusterStatus], clusters: frozenset[str]) -> list[ClusterStatus]:
+        """Let nothing start in clusters that are leaving, or that this namespace has no say about."""
+        if not (barred := {each for each in self.barred & clusters if not self._has_it(each)}):
             return found
-        return [status for status in found if status.cluster not in self.failed] + [
-            failed.status(cluster) for cluster, failed in self.failed.items() if cluster in clusters
-        ]
+        rest = [status for status in found if status.cluster not in barred]
+        return [*rest, *(ClusterStatus(cluster, Phase.SKIPPED) for cluster in sorted(barred))]
+
+    def _has_it(self, cluster: str) -> bool:
+        work = self.works.get(cluster)
+        return work is not None and (work.digest == self.content.digest or work.terminating)
 
     def _is_busy(self, status: ClusterStatus, deadline: timedelta | None) -> bool:
         """Whether a cluster may still come to work with the older content that it has."""

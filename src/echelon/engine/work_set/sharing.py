@@ -1,17 +1,20 @@
 """Which placement a cluster belongs to, which work is the cluster's one, and which works have to go.
 
 Placements may overlap, works may have been made twice, and decisions may be in the middle of being rewritten. A cluster
-has one work nevertheless: the first placement of the spec that selects the cluster owns it. And nothing is deleted
-because of what somebody is still writing: a work goes only when decisions that agree with their placement's status, and
-are of the same time, do not have its cluster. Until then the cluster is in the rollout, where it was seen last.
+has one work nevertheless: the first placement of the spec that selects the cluster owns it. A cluster that nobody
+selects, and that keeps its work for the time being, is in the rollout where it was seen last, if that means anything to
+the others: it may be in flight, or have failed.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
-from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.model import ClusterStatus, Phase
+from echelon.engine.rollout.removal import NO_REMOVAL, Removal, RemovalControl
 from echelon.engine.rollout.strategy import BadStrategy, Strategy, read_strategy
+from echelon.engine.work_set.leaving import Leaving, failure_of, leave
 from echelon.engine.work_set.view import RefView, WorkSetView, WorkView
 
 NOT_FOUND, NOT_AS_EXPECTED = "PlacementDecisionNotFound", "NotAsExpected"
@@ -34,6 +37,7 @@ class Share:
     strategy: Strategy | None = None
     trouble: Trouble | None = None
     lingering: frozenset[str] = frozenset()  # clusters in the groups that no decision has at the moment
+    failed: Mapping[str, ClusterStatus] = field(default_factory=dict)  # those of them whose works go, having failed
 
     @property
     def settled(self) -> bool:
@@ -47,11 +51,13 @@ class Sharing:
 
     shares: tuple[Share, ...]
     works: Mapping[str, WorkView]
-    leaving: tuple[WorkView, ...]
+    doubles: tuple[WorkView, ...]  # to be deleted, because their clusters have another one
+    gone: tuple[WorkView, ...]  # to be deleted, because nobody selects their clusters
     doubtful: bool = False  # there may be more to delete, and what is known is not new enough to tell
+    removal: Removal = NO_REMOVAL
 
 
-def share_out(view: WorkSetView, digest: str) -> Sharing:
+def share_out(view: WorkSetView, digest: str, control: RemovalControl, now: datetime) -> Sharing:
     """Share the clusters out among the references; `digest` is of what they are to have."""
     readable = [ref for ref in view.refs if ref.placement is not None and not ref.placement.trouble]
     owners: dict[str, RefView] = {}
@@ -60,13 +66,12 @@ def share_out(view: WorkSetView, digest: str) -> Sharing:
             owners.update(dict.fromkeys(ref.placement.groups.clusters, ref))
     works, doubles = _one_each(view, owners)
     _leave_to_the_unreadable(view, works, owners)
-    shares = tuple(_share(view, ref, owners, works, digest) for ref in view.refs)
-    gone = _deselected(view, works, owners)
-    # Who wrote a work knew why. Decisions that are older than that say nothing against it.
-    unsure = any(ref.doubtful for ref in view.refs)
-    certain = [work for work in gone if not unsure and not view.behind(work)]
-    waiting = unsure and any(share.lingering for share in shares)
-    return Sharing(shares, works, (*doubles, *certain), doubtful=waiting or len(certain) < len(gone))
+    leaving = leave(view, works, owners, control, now)
+    lingering = _Lingering(view, leaving, digest, now)
+    shares = tuple(_share(view, ref, owners, lingering) for ref in view.refs)
+    # A second work is no removal: its cluster keeps what it has. But paused is paused.
+    beside = [] if control.paused else doubles
+    return Sharing(shares, works, tuple(beside), leaving.works, leaving.doubtful, leaving.removal)
 
 
 def _one_each(view: WorkSetView, owners: Mapping[str, RefView]) -> tuple[dict[str, WorkView], list[WorkView]]:
@@ -77,9 +82,15 @@ def _one_each(view: WorkSetView, owners: Mapping[str, RefView]) -> tuple[dict[st
         if len(found) == 1:
             works[cluster] = found[0]
             continue
-        owner = owners[cluster].name if cluster in owners else ""
+        owner = owners.get(cluster)
         best, *others = sorted(
-            found, key=lambda work: (work.terminating, work.placement != owner, work.name != name, work.name)
+            found,
+            key=lambda work: (
+                work.terminating,
+                owner is not None and work.placement != owner.name,
+                work.name != name,
+                work.name,
+            ),
         )
         works[cluster] = best
         doubles += [work for work in others if not work.terminating]
@@ -98,42 +109,68 @@ def _leave_to_the_unreadable(view: WorkSetView, works: Mapping[str, WorkView], o
             del owners[cluster]
 
 
-def _share(
-    view: WorkSetView, ref: RefView, owners: Mapping[str, RefView], works: Mapping[str, WorkView], digest: str
-) -> Share:
+def _share(view: WorkSetView, ref: RefView, owners: Mapping[str, RefView], lingering: "_Lingering") -> Share:
     if ref.placement is None:
         message = f"there is no placement {ref.name} in namespace {view.work_set.metadata.namespace}"
-        return Share(ref, trouble=Trouble(NOT_FOUND, message))
+        return lingering.joined(Share(ref, trouble=Trouble(NOT_FOUND, message)))
     if ref.placement.trouble:
-        return Share(ref, trouble=Trouble(NOT_AS_EXPECTED, f"placement {ref.name}: {ref.placement.trouble}"))
+        trouble = Trouble(NOT_AS_EXPECTED, f"placement {ref.name}: {ref.placement.trouble}")
+        return lingering.joined(Share(ref, trouble=trouble))
     groups = ref.placement.groups
     if not all(owners.get(cluster) is ref for cluster in groups.clusters):
         owned = {key: frozenset(c for c in each if owners.get(c) is ref) for key, each in groups.groups.items()}
         groups = DecisionGroups(owned)
-    lingering: frozenset[str] = frozenset()
-    unsure = ref.doubtful or not ref.placement.settled
-    if unsure and (lingering := _lingering(ref, owners, works.values(), digest)):
-        groups = _joined(groups, lingering, _last_seen(view, ref), ref.placement.short)
     try:
-        return Share(ref, groups, read_strategy(ref.strategy, ref.placement.group_size), lingering=lingering)
+        return lingering.joined(Share(ref, groups, read_strategy(ref.strategy, ref.placement.group_size)))
     except BadStrategy as error:
         trouble = Trouble(NOT_AS_EXPECTED, f"spec.placementRefs[{view.refs.index(ref)}].{error}")
-        return Share(ref, groups, trouble=trouble, lingering=lingering)
+        return lingering.joined(Share(ref, groups, trouble=trouble))
 
 
-def _lingering(ref: RefView, owners: Mapping[str, RefView], works: Iterable[WorkView], digest: str) -> frozenset[str]:
-    """Return clusters that stay in the rollout although nobody lists them while decisions are being rewritten.
+@dataclass(frozen=True)
+class _Lingering:
+    """Clusters that stay in the rollout although nobody lists them.
 
     They may be in flight, and a place that is taken must not be given away because its cluster is moved from one
-    decision to another.
+    decision to another; or they have failed, and what stopped a rollout does not end with the selection.
     """
-    return frozenset(
-        work.cluster
-        for work in works
-        if work.cluster not in owners
-        and work.placement == ref.name
-        and (work.digest == digest or work.status.phase is not Phase.SUCCEEDED)
-    )
+
+    view: WorkSetView
+    leaving: Leaving
+    digest: str
+    now: datetime
+
+    def joined(self, share: Share) -> Share:
+        """Return a share with those that linger."""
+        departed = self.leaving.of.get(share.ref.name, ())
+        if not departed:
+            return share
+        deadline = share.strategy.deadline if share.strategy is not None else None
+        going = set(self.leaving.removal.going)
+        failed: dict[str, ClusterStatus] = {}
+        lingering: set[str] = set()
+        for work in departed:
+            if work.terminating or work.cluster in going:
+                failure = failure_of(work, deadline, self.now) if work.digest == self.digest else None
+                if failure is not None:
+                    failed[work.cluster] = failure
+            elif self._stays(share, work):
+                lingering.add(work.cluster)
+        lingering |= failed.keys()
+        if not lingering:
+            return share
+        short = share.ref.placement.short if share.ref.placement is not None else ()
+        groups = _joined(share.groups, lingering, _last_seen(self.view, share.ref), short)
+        return replace(share, groups=groups, lingering=frozenset(lingering), failed=failed)
+
+    def _stays(self, share: Share, work: WorkView) -> bool:
+        """Whether a cluster means anything to the rollout. Those that are fine do, too, where there are no others."""
+        fine = work.status.phase is Phase.SUCCEEDED
+        if not share.groups.clusters:
+            return True
+        if share.ref.doubtful or not share.settled:
+            return work.digest == self.digest or not fine
+        return work.digest == self.digest and not fine
 
 
 def _last_seen(view: WorkSetView, ref: RefView) -> dict[str, int]:
@@ -153,18 +190,3 @@ def _joined(
         at = seen.get(cluster)
         found[home if at is None else next((key for key in found if key.index >= at), last)].add(cluster)
     return DecisionGroups({key: frozenset(clusters) for key, clusters in found.items()})
-
-
-def _deselected(view: WorkSetView, works: Mapping[str, WorkView], owners: Mapping[str, RefView]) -> list[WorkView]:
-    """Return the works of clusters that nobody selects any more, if that is certain."""
-    placements = {ref.name: ref.placement for ref in view.refs}
-    for placement in placements.values():
-        if placement is not None and not placement.settled:
-            return []
-    return [
-        work
-        for cluster, work in works.items()
-        if cluster not in owners
-        and not work.terminating
-        and (work.placement not in placements or placements[work.placement] is not None)
-    ]

@@ -25,7 +25,8 @@ from echelon.api.work_set import (
 )
 from echelon.engine.plan import Patch
 from echelon.engine.rollout.model import Phase, Standing, Wait
-from echelon.engine.work_set.conditions import APPLIED, ROLLED_OUT, Said, conditions_of, merged, turned_over
+from echelon.engine.work_set.conditions import APPLIED, NOT_BOUND, ROLLED_OUT, Said, conditions_of, merged, turned_over
+from echelon.engine.work_set.leaving import staying
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.view import WorkSet, WorkSetView
 
@@ -51,16 +52,21 @@ def status_of(view: WorkSetView, rollout: Rollout, now: datetime, *, brief: bool
     work_set, before = view.work_set, view.work_set.status
     counts = [_count(ref, rollout, view.content.digest) for ref in rollout.refs]
     total = _sum(counts)
+    shared = _shared(rollout)
     generation = work_set.metadata.generation
     conditions = merged(before.conditions, conditions_of(view, rollout, total), generation, now)
     if brief and not turned_over(before.conditions, conditions):
         return None
-    summaries = [_placement_summary(ref, each) for ref, each in zip(rollout.refs, counts, strict=True)]
+    summaries = [
+        _placement_summary(ref, _sum((own, _count(also, rollout, view.content.digest))) if also.standings else own)
+        for ref, own, also in zip(rollout.refs, counts, shared, strict=True)
+    ]
     progress = _progress(rollout, now)
     changed: JSONObject = {}
     if conditions != before.conditions:
         changed["conditions"] = _wire(conditions)
-    if total != before.summary:
+    # Numbers that are all zero are told once, too.
+    if total != before.summary or not before.placement_summary:
         changed["summary"] = _wire(total)
     if summaries != before.placement_summary:
         changed["placementSummary"] = _wire(summaries)
@@ -72,6 +78,8 @@ def status_of(view: WorkSetView, rollout: Rollout, now: datetime, *, brief: bool
 def _count(ref: RefRollout, rollout: Rollout, present: str) -> ManifestWorkReplicaSetSummary:
     """Count the works that have, or get now, what they should have, and what is reported of just that."""
     works, current = rollout.works, rollout.content.digest
+    placement = ref.share.ref.placement
+    unwanted = ref.share.lingering if placement is None or placement.settled else ()
     total = applied = available = progressing = degraded = updated = 0
     for standing in ref.standings:
         work = works.get(standing.cluster)
@@ -93,9 +101,23 @@ def _count(ref: RefRollout, rollout: Rollout, present: str) -> ManifestWorkRepli
         available=available,
         degraded=degraded,
         applied=applied,
-        desired_total=len(ref.standings),
+        desired_total=sum(one.cluster not in unwanted for one in ref.standings),
         updated=updated,
     )
+
+
+def _shared(rollout: Rollout) -> list[RefRollout]:
+    """Return for each reference the clusters that it selects, too, and that have their work through another one."""
+    refs = rollout.refs
+    if len(refs) == 1:
+        return [RefRollout(refs[0].share, None, ())]
+    owned = {one.cluster: (number, one) for number, ref in enumerate(refs) for one in ref.standings}
+    found = []
+    for number, ref in enumerate(refs):
+        selected = ref.share.ref.placement.groups.clusters if ref.share.ref.placement is not None else ()
+        others = [owned[each] for each in sorted(selected) if each in owned]
+        found.append(RefRollout(ref.share, None, tuple(one for owner, one in others if owner != number)))
+    return found
 
 
 def _sum(counts: Iterable[ManifestWorkReplicaSetSummary]) -> ManifestWorkReplicaSetSummary:
@@ -150,6 +172,16 @@ def _entry(rollout: Rollout, ref: RefRollout, standing: Standing, now: datetime)
 
 def _why(rollout: Rollout, ref: RefRollout, standing: Standing) -> tuple[str, str]:
     """Say why a cluster is where it is. No text has an age in it, which would be another one at every look."""
+    reason, message = _own_reason(rollout, ref, standing)
+    if standing.cluster in ref.share.lingering:
+        stay, text = staying(rollout.sharing.removal, standing.cluster)
+        return reason if standing.failed else stay or reason, "; ".join(filter(None, (text, message)))
+    if standing.phase is Phase.SKIPPED and standing.cluster in rollout.strangers:
+        return NOT_BOUND, "it is in no cluster set that is bound to the namespace"
+    return reason, message
+
+
+def _own_reason(rollout: Rollout, ref: RefRollout, standing: Standing) -> tuple[str, str]:
     if standing.starts:
         return Wait.REPORT.value, "it was written, and the agent has not reported on it yet"
     if standing.phase is Phase.TO_APPLY:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from echelon.engine.rollout.failed_writes import FailedWrite, relevant
-from echelon.engine.rollout.model import Control, Decision
+from echelon.engine.rollout.model import Control, Decision, Phase
 from echelon.engine.work_set.sharing import Sharing
 from echelon.engine.work_set.view import WorkSetView
 
@@ -37,5 +37,6 @@ def retries(
     for decision, lingering in refs:
         for each in decision.standings:
             may_go_on = each.group in decision.reached and not control.holds_back(each.group)
-            if each.cluster in failed and each.cluster not in lingering and may_go_on:
+            unfinished = each.phase is not Phase.SKIPPED and each.cluster not in lingering
+            if each.cluster in failed and unfinished and may_go_on:
                 yield each.cluster

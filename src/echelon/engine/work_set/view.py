@@ -22,8 +22,11 @@ from echelon.api.work import ManifestWork, ManifestWorkSpec
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus, PlacementRef
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
+from echelon.engine.placement.status import SATISFIED
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.model import ClusterStatus, Phase
+from echelon.engine.rollout.removal import EVERYONE
+from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.work_set.content import Content, digest_of
 from echelon.engine.work_set.names import (
     COMPLETED_ANNOTATION,
@@ -81,6 +84,7 @@ class WorkView:
     terminating: bool
     turned: datetime | None = None  # when it stopped working, after it had worked with this content
     turned_noted: bool = True  # whether that is written on it
+    left: ClusterStatus | None = None  # of one that is being deleted: where its cluster stood when that began
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class PlacementView:
     short: frozenset[GroupKey] = frozenset()  # groups of which the status says that there are more clusters
     trouble: str = ""  # why the decisions cannot be read
     named: frozenset[str] = frozenset()  # the groups that its spec has, with clusters or without
+    nobody: bool = False  # it is to select no cluster: the user asks for none
+    unsatisfied: str = ""  # what its status says of why not all, or none, are selected
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ class RefView:
     strategy: RolloutStrategy
     placement: PlacementView | None
     doubtful: bool = False  # status and decisions may be of different times, also where they agree
+    ignored: str = ""  # which decisions do not count although they have its label
+    note: str = ""  # what else somebody should know of its decisions
 
 
 @dataclass(frozen=True)
@@ -165,6 +173,10 @@ class WorkSetView:
     outcomes: WriteOutcomes = WriteOutcomes()
     behind: Callable[[WorkView], bool] = lambda _: False  # whether what is known may be older than a work
     unread: tuple[UnreadWork, ...] = ()
+    unbound: frozenset[str] = frozenset()  # clusters that are in no cluster set which is bound to the namespace
+    leaving: frozenset[str] = frozenset()  # clusters that are on their way out of the fleet
+    spared: Mapping[str, datetime] = field(default_factory=dict)  # clusters that may come back, and until when
+    max_removals: Threshold = EVERYONE  # clusters that may lose their work at once, if the set says nothing else
 
 
 def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
@@ -198,6 +210,7 @@ def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
         terminating=bool(meta.deletion_timestamp),
         turned=turned,
         turned_noted=turned is None or turned == noted,
+        left=_left(work, written, retried) if meta.deletion_timestamp else None,
     )
 
 
@@ -218,10 +231,31 @@ def _turned(
     return noted if noted is not None and (written is None or noted >= written) else None
 
 
-def read_placement(placement: Placement, decisions: Iterable[PlacementDecision]) -> PlacementView:
-    """Read a placement with the decisions that are labelled as its own."""
+def _left(work: ManifestWork, written: datetime | None, retried: datetime | None) -> ClusterStatus:
+    """Return where the cluster of a work that is being deleted would stand if it were not."""
+    staying = msgspec.structs.replace(work, metadata=msgspec.structs.replace(work.metadata, deletion_timestamp=""))
+    progress = progress_of(staying, written)
+    clock = deadline_from(progress, written, None, retried)
+    return ClusterStatus(work.metadata.namespace, progress.phase, progress.since, clock)
+
+
+def believable(
+    placement: Placement, decisions: Iterable[PlacementDecision]
+) -> tuple[tuple[PlacementDecision, ...], bool]:
+    """Return the decisions with a placement's label that count: those that it owns, or all if it owns none."""
+    decisions = tuple(decisions)
+    uid = placement.metadata.uid
+    own = tuple(each for each in decisions if any(owner.uid == uid for owner in each.metadata.owner_references))
+    return (own, True) if own else (decisions, False)
+
+
+def read_placement(
+    placement: Placement, decisions: Iterable[PlacementDecision], *, owned: bool = False
+) -> PlacementView:
+    """Read a placement with the decisions that are believed to be its own, because it owns them or by their label."""
     decisions = tuple(decisions)
     selected = placement.status.number_of_selected_clusters
+    nobody, unsatisfied = placement.spec.number_of_clusters == 0, _unsatisfied(placement)
     try:
         groups = DecisionGroups.from_decisions(decisions)
     except UnreadableIndex as error:
@@ -236,18 +270,30 @@ def read_placement(placement: Placement, decisions: Iterable[PlacementDecision])
         size = group_size(wanted, total)
     except NotAPercentage:  # the placement's own conditions tell that
         size = total
-    if _is_settled(placement, decisions, groups):
-        return PlacementView(groups, selected, True, size, named=named)
+    if _is_settled(placement, decisions, groups, owned=owned):
+        return PlacementView(groups, selected, True, size, named=named, nobody=nobody, unsatisfied=unsatisfied)
     short = _short(placement, groups)
     known = DecisionGroups({**dict.fromkeys(short, frozenset()), **groups.groups})
-    return PlacementView(known, selected, False, size, short, named=named)
+    return PlacementView(known, selected, False, size, short, named=named, nobody=nobody, unsatisfied=unsatisfied)
 
 
-def _is_settled(placement: Placement, decisions: tuple[PlacementDecision, ...], groups: DecisionGroups) -> bool:
+def _unsatisfied(placement: Placement) -> str:
+    """Return why a placement has not selected all that it should, in its own words."""
+    for each in placement.status.conditions:
+        if each.type == SATISFIED and each.status == "False":
+            return each.message or each.reason
+    return ""
+
+
+def _is_settled(
+    placement: Placement, decisions: tuple[PlacementDecision, ...], groups: DecisionGroups, *, owned: bool
+) -> bool:
     """Whether the decisions are what the placement says that they are: none missing, none left over, all complete."""
     status = placement.status
     listed = {each.metadata.name: len(each.status.decisions) if each.status else 0 for each in decisions}
     named = [name for group in status.decision_groups for name in group.decisions]
+    if not named and not owned:  # whoever writes such decisions may say nothing of them elsewhere
+        return bool(decisions) and status.number_of_selected_clusters in (0, len(groups.clusters))
     # Without any group nobody has decided yet: an empty decision is a group, too.
     if not named or sorted(named) != sorted(listed) or len(groups.clusters) != status.number_of_selected_clusters:
         return False
