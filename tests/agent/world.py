@@ -1,6 +1,7 @@
 """A hub and a member cluster in virtual time, with an agent between them."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,13 +23,14 @@ from echelon.api.meta import Condition
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManifestWork, ManifestCondition, ManifestWork
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.fleet.loop import run, running
+from echelon.fleet.member.reach import MemberClient, Reach
 from echelon.hub import keepers
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import Client, MergePatch
-from echelon.kube.errors import NotFound
+from echelon.kube.errors import ApiError, NotFound
 from echelon.kube.metrics import Metrics
 
 CLUSTER = "c1"
@@ -77,12 +79,69 @@ class Server:
         return [each for each in self.commits[mark:] if not each.split()[1].startswith(tuple(besides))]
 
 
+class Way:
+    """The agent's way to its cluster: what it asked for there, what it is refused, and whether it gets through."""
+
+    def __init__(self, member: Server) -> None:
+        self.reach = Reach(member.cluster.store.wake_watches)
+        self.requests: list[tuple[str, str, str]] = []  # verb, resource, and name or selector of fields
+        self._refused: tuple[str, str, ApiError, float] | None = None
+        self._inner = member.client
+        self._through = MemberClient(member.client, self.reach, CLUSTER)
+
+    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        self._ask("get", kind.plural, name)
+        return await self._through.get(kind, name, namespace)
+
+    async def list(self, kind: Kind[Any], namespace: str = "", **query: Any) -> Any:
+        self._ask("list", kind.plural, query.get("fields", ""))
+        return await self._through.list(kind, namespace, **query)
+
+    def watch(self, kind: Kind[Any], namespace: str = "", **query: Any) -> Any:
+        self._ask("watch", kind.plural, query.get("fields", ""))
+        return self._through.watch(kind, namespace, **query)
+
+    async def create(self, kind: Kind[Any], body: JSONObject, namespace: str = "", **options: Any) -> Any:
+        self._ask("create", kind.plural, body.get("metadata", {}).get("name", ""))
+        return await self._through.create(kind, body, namespace, **options)
+
+    async def patch(self, kind: Kind[Any], name: str, patch: Any, namespace: str = "", **options: Any) -> Any:
+        self._ask("patch", kind.plural, name)
+        return await self._through.patch(kind, name, patch, namespace, **options)
+
+    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", **options: Any) -> None:
+        self._ask("delete", kind.plural, name)
+        await self._through.delete(kind, name, namespace, **options)
+
+    async def document(self, path: str) -> JSONObject:
+        self._ask("document", path, "")
+        await self._through._travel()
+        return await self._inner.document(path)
+
+    def refuse(self, verb: str, what: str, error: ApiError, times: float = math.inf) -> None:
+        """Refuse requests with a verb for a resource or a name."""
+        self._refused = verb, what, error, times
+
+    def relent(self) -> None:
+        """Refuse nothing more."""
+        self._refused = None
+
+    def _ask(self, verb: str, resource: str, name: str) -> None:
+        self.requests.append((verb, resource, name))
+        if self._refused is None or verb != self._refused[0] or self._refused[1] not in ("", resource, name):
+            return
+        _, _, error, times = self._refused
+        self._refused = (*self._refused[:3], times - 1) if times > 1 else None
+        raise error
+
+
 @dataclass
 class World:
     """What a story is told with."""
 
     hub: Server
     member: Server
+    way: Way
     settings: Settings = field(default_factory=Settings)
     agents: list[asyncio.Task[None]] = field(default_factory=list)
     running: list[Agent] = field(default_factory=list)
@@ -102,9 +161,9 @@ class World:
 
         agent = Agent(
             self.hub.client,
-            member or self.member.client,
+            member or self.way,
             CLUSTER,
-            server=self.member.client,
+            server=self.way,
             clock=running().clock,
             random=Random(running().random.getrandbits(64)),  # noqa: S311 - repeatable on purpose
             metrics=Metrics(),
@@ -234,7 +293,7 @@ def _named(change: Any) -> str:
 async def world(*, accepted: bool = True) -> AsyncIterator[World]:
     hub, member = await server((CLUSTER_GROUP, WORK_GROUP), 1), await server((), 2)
     tidy = [asyncio.create_task(keepers.keep(each.cluster)) for each in (hub, member)]
-    here = World(hub, member)
+    here = World(hub, member, Way(member))
     if accepted:
         await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER}})
         await hub.create(

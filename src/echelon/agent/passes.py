@@ -4,44 +4,27 @@ One manifest's trouble never keeps the others from being applied. Each kind of t
 most heal soon, an account's missing right in a minute, a field that another manager has only when somebody acts.
 """
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 
-from echelon.agent.applying import Applier, FieldConflict, reason
+from echelon.agent.applying import Applier, FieldConflict, Written, reason
 from echelon.agent.discovery import ServedKinds, UnknownKind
-from echelon.agent.executor import RETRY_SECONDS, ExecutorCheck, NotAllowed
+from echelon.agent.executor import ExecutorCheck, NotAllowed
+from echelon.agent.handled import UNTIL_CHANGED, Handled, Held, Known, failure, is_passing, meta_of
 from echelon.agent.sights import Spot
 from echelon.api.base import JSONObject
-from echelon.api.work import AppliedManifestWork, AppliedResource, ManifestCondition, ManifestResourceMeta, ManifestWork
+from echelon.api.work import AppliedManifestWork, AppliedResource, ManifestResourceMeta, ManifestWork
 from echelon.engine.work import intent
-from echelon.engine.work.cleaning import Place, place_of
 from echelon.engine.work.configs import options_for
+from echelon.engine.work.drift import Drift
 from echelon.engine.work.ignoring import IgnoreFieldError
 from echelon.engine.work.order import in_order, readable
 from echelon.engine.work.ownership import belongs, owner_reference
-from echelon.engine.work.reporting import Absent, Applied, Apply, Found, NotApplied, Outcome, Sight, Unreadable
+from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, Outcome, Sight, Unreadable
 from echelon.engine.work.updating import Wanted
-from echelon.kube.errors import ApiError, Conflict, NotFound, TooManyRequests
-
-SOON = 0.0  # as soon as the growing pause between tries allows
-UNTIL_CHANGED = math.inf
+from echelon.kube.errors import ApiError, NotFound
 
 _NO_NAME = "the manifest does not say its apiVersion, kind and metadata.name"
-
-
-@dataclass(frozen=True)
-class Handled:
-    """What became of a manifest. `resource` is what to record; `again` is when to try again, None if all is well.
-
-    `passing`: the trouble is the server's and most likely over soon.
-    """
-
-    outcome: Outcome
-    spot: Spot | None = None
-    resource: AppliedResource | None = None
-    again: float | None = None
-    passing: bool = False
 
 
 class Passes:
@@ -52,15 +35,29 @@ class Passes:
         self._kinds = kinds
         self._executor = executor
 
-    async def apply(self, work: ManifestWork, record: AppliedManifestWork) -> list[Handled]:
-        """Apply all manifests of a work; return what became of each, in the order of the spec."""
+    async def apply(
+        self,
+        work: ManifestWork,
+        record: AppliedManifestWork,
+        before: Sequence[Handled],
+        only: Collection[int] | None = None,
+    ) -> list[Handled]:
+        """Apply manifests of a work, all of them or some; return what became of each, in the order of the spec.
+
+        `before` is what became of them the last time. What is not applied now stays as it was then.
+        """
         manifests = work.spec.workload.manifests
-        known = {place_of(resource): resource for resource in record.status.applied_resources}
-        complete = _complete(work)
-        handled: dict[int, Handled] = {}
+        known, owner = Known.of(work, before, record.status.applied_resources), owner_reference(record)
+        handled = dict(enumerate(before)) if only is not None else {}
         for ordinal in in_order(manifests):
-            handled[ordinal] = await self._manifest(work, record, ordinal, known, complete)
+            if only is None or ordinal in only:
+                handled[ordinal] = await self._manifest(known, owner, ordinal)
         return [handled[ordinal] for ordinal in range(len(manifests))]
+
+    def unapplied(self, work: ManifestWork, before: Sequence[Handled], error: Exception) -> list[Handled]:
+        """Return what becomes of manifests of which none could be tried."""
+        known = Known.of(work, before)
+        return [known.untried(ordinal, error) for ordinal in range(len(work.spec.workload.manifests))]
 
     async def strays(self, record: AppliedManifestWork, wanted: Iterable[JSONObject]) -> list[AppliedResource]:
         """Return what was once about to be applied and is not wanted: it may be there or not, recorded or not."""
@@ -86,18 +83,18 @@ class Passes:
             try:
                 spot, meta = await self._identify(ordinal, manifest)
             except (UnknownKind, ApiError) as error:
-                meta = _meta(ordinal, manifest)
+                meta = meta_of(ordinal, manifest)
                 found.append(Handled(Outcome(meta, None, Unreadable(reason(error)))))
             else:
                 found.append(Handled(Outcome(meta, None, await self.see(spot)), spot))
         return found
 
-    async def see(self, spot: Spot) -> Sight:
-        """Ask for an object."""
+    async def see(self, spot: Spot, before: Sight | None = None) -> Sight:
+        """Ask for an object. If nobody answers, it is what it was `before`."""
         try:
             live = await self._applier.get(spot.kind, spot.name, spot.namespace)
         except ApiError as error:
-            return Unreadable(error.message)
+            return before if before is not None and is_passing(error) else Unreadable(error.message)
         return Absent() if live is None else Found(live)
 
     async def _identify(self, ordinal: int, manifest: JSONObject) -> tuple[Spot, ManifestResourceMeta]:
@@ -105,89 +102,56 @@ class Passes:
             raise UnknownKind(str(manifest.get("kind", "")))
         kind = await self._kinds.find(manifest["apiVersion"], manifest["kind"])
         namespace = (manifest["metadata"].get("namespace") or "default") if kind.namespaced else ""
-        meta = _meta(ordinal, manifest, resource=kind.plural, namespace=namespace)
+        meta = meta_of(ordinal, manifest, resource=kind.plural, namespace=namespace)
         return Spot(kind, namespace, manifest["metadata"]["name"]), meta
 
-    async def _manifest(
-        self,
-        work: ManifestWork,
-        record: AppliedManifestWork,
-        ordinal: int,
-        known: Mapping[Place, AppliedResource],
-        complete: frozenset[Place],
-    ) -> Handled:
-        manifest = work.spec.workload.manifests[ordinal]
+    async def _manifest(self, known: Known, owner: JSONObject, ordinal: int) -> Handled:
+        manifest = known.work.spec.workload.manifests[ordinal]
         if not readable(manifest):
             meta = ManifestResourceMeta(ordinal=ordinal)
             return Handled(Outcome(meta, NotApplied(_NO_NAME), Unreadable(_NO_NAME)), again=UNTIL_CHANGED)
         try:
             spot, meta = await self._identify(ordinal, manifest)
-        except (UnknownKind, ApiError) as error:
-            text = reason(error)
-            return Handled(Outcome(_meta(ordinal, manifest), NotApplied(text), Unreadable(text)), again=SOON)
-        if spot.place in complete:
-            before = known.get(spot.place)
-            return Handled(Outcome(meta, Applied(), await self.see(spot)), spot, before)
-        wanted = Wanted(
-            spot.kind, manifest, spot.namespace, owner_reference(record), belongs(work.spec.delete_option, meta)
-        )
-        return await self._apply(work, wanted, spot, meta, known.get(spot.place))
+        except UnknownKind as error:
+            why, again = failure(error)
+            return Handled(Outcome(meta_of(ordinal, manifest), why, Unreadable(reason(error))), again=again)
+        except ApiError as error:
+            return known.untried(ordinal, error)
+        if known.is_complete(spot):
+            return Handled(Outcome(meta, Applied(), await self.see(spot)), spot, known.recorded.get(spot.place))
+        belonging = belongs(known.work.spec.delete_option, meta)
+        return await self._apply(known, Wanted(spot.kind, manifest, spot.namespace, owner, belonging), spot, meta)
 
-    async def _apply(
-        self,
-        work: ManifestWork,
-        wanted: Wanted,
-        spot: Spot,
-        meta: ManifestResourceMeta,
-        before: AppliedResource | None,
-    ) -> Handled:
-        strategy = options_for(work.spec.manifest_configs, meta).update
+    async def _apply(self, known: Known, wanted: Wanted, spot: Spot, meta: ManifestResourceMeta) -> Handled:
+        strategy = options_for(known.work.spec.manifest_configs, meta).update
+        before, resource = known.before.get(spot.place), known.recorded.get(spot.place)
+        memory = before.memory if before is not None else None
         try:
-            executor = work.spec.executor
+            executor = known.work.spec.executor
             if executor is not None and executor.subject.service_account is not None:
                 await self._executor.check(wanted, executor.subject.service_account)
-            live = await self._applier.apply(wanted, strategy, new=before is None)
+            written = await self._applier.apply(wanted, strategy, memory, new=resource is None)
         except (ApiError, NotAllowed, FieldConflict, IgnoreFieldError) as error:
             if isinstance(error, NotFound):
                 self._kinds.forget(spot.kind.api_version)  # its CRD may have gone
-            failed, again = _failure(error)
-            return Handled(Outcome(meta, failed, await self.see(spot)), spot, before, again, _is_passing(error))
-        seen: Sight = Absent() if live is None else Found(live)
-        if live is None or strategy.type == "ReadOnly":
-            return Handled(Outcome(meta, Applied(), seen), spot)
-        return Handled(Outcome(meta, Applied(), seen), spot, _resource(meta, live))
+            (why, again), repair, passing = failure(error), known.repair(spot), is_passing(error)
+            seen = before.outcome.seen if passing and before is not None else await self.see(spot)
+            drift = Drift(repair.count, waiting=before is not None and before.differs)
+            outcome = Outcome(meta, why, seen, drift, spot.kind.status)
+            return Handled(outcome, spot, resource, again, passing, memory=memory, repair=repair)
+        return _applied(known, Held(wanted, strategy), spot, meta, written)
 
 
-def _is_passing(error: Exception) -> bool:
-    """Whether a server was busy, restarting, or overtaken: nothing that is said about the manifest."""
-    return isinstance(error, Conflict | TooManyRequests) or (isinstance(error, ApiError) and error.status_code >= 500)
-
-
-def _failure(error: Exception) -> tuple[Apply, float]:
-    text = reason(error)
-    if isinstance(error, IgnoreFieldError):
-        return NotApplied(text, ignored_fields=True), UNTIL_CHANGED
-    if isinstance(error, NotAllowed):
-        return NotApplied(text), RETRY_SECONDS
-    return NotApplied(text), UNTIL_CHANGED if isinstance(error, FieldConflict) else SOON
-
-
-def _meta(
-    ordinal: int, manifest: JSONObject, *, resource: str = "", namespace: str | None = None
-) -> ManifestResourceMeta:
-    if not readable(manifest):
-        return ManifestResourceMeta(ordinal=ordinal)
-    group, _, version = manifest["apiVersion"].rpartition("/")
-    said = manifest["metadata"].get("namespace") or ""
-    return ManifestResourceMeta(
-        ordinal=ordinal,
-        group=group,
-        version=version,
-        kind=manifest["kind"],
-        resource=resource,
-        name=manifest["metadata"]["name"],
-        namespace=said if namespace is None else namespace,
-    )
+def _applied(known: Known, held: Held, spot: Spot, meta: ManifestResourceMeta, written: Written) -> Handled:
+    live, repair, before = written.live, known.repair(spot), known.before.get(spot.place)
+    changed = written.changed and known.was_applied(spot)
+    if changed or (before is not None and before.differs):
+        repair = repair.tried(asyncio.get_running_loop().time(), changed=changed)
+    seen: Sight = Absent() if live is None else Found(live)
+    outcome = Outcome(meta, Applied(), seen, Drift(repair.count), spot.kind.status)
+    if live is None or held.strategy.type == "ReadOnly":
+        return Handled(outcome, spot)
+    return Handled(outcome, spot, _resource(meta, live), held=held, memory=written.memory, repair=repair)
 
 
 def _resource(meta: ManifestResourceMeta, live: JSONObject) -> AppliedResource:
@@ -199,14 +163,3 @@ def _resource(meta: ManifestResourceMeta, live: JSONObject) -> AppliedResource:
         namespace=meta.namespace,
         uid=live["metadata"].get("uid", ""),
     )
-
-
-def _complete(work: ManifestWork) -> frozenset[Place]:
-    """Return the objects that are complete: they are left alone."""
-    return frozenset(
-        place_of(each.resource_meta) for each in work.status.resource_status.manifests if _is_complete(each)
-    )
-
-
-def _is_complete(manifest: ManifestCondition) -> bool:
-    return any(each.type == "Complete" and each.status == "True" for each in manifest.conditions)

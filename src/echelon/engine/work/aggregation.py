@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
 from echelon.engine.work.conditions import Clock, find, restated
+from echelon.engine.work.drift import DRIFTED
 from echelon.engine.work.health_state import Degraded, Health, Healthy
 from echelon.engine.work.rules import RULE_REASONS
 
@@ -65,6 +66,7 @@ def work_conditions(before: Sequence[Condition], judged: Sequence[Judged], clock
             conditions = restated(conditions, said)
         elif known is None or not clock.current(known):
             conditions = restated(conditions, _unreadable(kind, judged, clock))
+    conditions = _with_drift(conditions, manifests, clock)
     owned = {*kinds, *STEERING, *BUILT_IN}
     return [each for each in conditions if each.type in owned or not each.reason.startswith(RULE_REASONS)]
 
@@ -82,7 +84,25 @@ def _applied(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition 
         return None
     if all(clock.current(each, "True") for each in found):
         return clock.condition("Applied", "True", "AppliedManifestWorkComplete", "Apply manifest work complete")
+    if not any(clock.current(each, "False") for each in found):
+        said = zip(manifests, found, strict=True)
+        unknown = [(one.resource_meta, each.message) for one, each in said if each and each.status == "Unknown"]
+        return clock.condition("Applied", "Unknown", "ClusterUnreachable", _list(unknown))
     return clock.condition("Applied", "False", "AppliedManifestWorkFailed", "Failed to apply manifest work")
+
+
+def _with_drift(before: Sequence[Condition], manifests: Sequence[ManifestCondition], clock: Clock) -> list[Condition]:
+    """Say which objects were changed on the cluster; nothing if none was, and if a rule of the user's says it."""
+    drifted = [(each.resource_meta, said) for each in manifests if (said := find(each.conditions, DRIFTED))]
+    if any(said.reason.startswith(RULE_REASONS) for _, said in drifted):
+        return list(before)
+    if not drifted:
+        return [each for each in before if each.type != DRIFTED]
+    worst = next((said for _, said in drifted if said.status == "True"), drifted[0][1])
+    message = _list([(meta, said.message) for meta, said in drifted])
+    made = clock.condition(DRIFTED, worst.status, worst.reason, message)
+    known = find(before, DRIFTED)
+    return restated(before, made, changed=known is None or known.message != message)
 
 
 def _available(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition:

@@ -6,13 +6,14 @@ such as an object being there, only a change of status counts.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from echelon.api.meta import Condition
 
 MAX_MESSAGE = 32768
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -20,6 +21,13 @@ class Clock(msgspec.Struct, frozen=True):
 
     generation: int
     now: str
+
+    def since(self, time: str) -> timedelta | None:
+        """Return how long ago a time was, in whole seconds as conditions have them; None if it is no time."""
+        try:
+            return datetime.fromisoformat(self.now) - datetime.fromisoformat(time)
+        except (TypeError, ValueError):
+            return None
 
     def condition(self, kind: str, status: str, reason: str, message: str = "") -> Condition:
         """Return a condition that is about this generation and starts now."""
@@ -43,7 +51,7 @@ class Clock(msgspec.Struct, frozen=True):
 
 def clock(generation: int, now: datetime) -> Clock:
     """Return the clock of a report."""
-    return Clock(generation, now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return Clock(generation, now.astimezone(UTC).strftime(_TIME))
 
 
 def find(conditions: Sequence[Condition], kind: str) -> Condition | None:

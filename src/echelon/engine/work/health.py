@@ -2,10 +2,12 @@
 
 A rollout may go on only when the objects work, not when they exist, and most templates come without a rule that says
 what working means. So the usual kinds are known here, and any other kind is taken at its word: its `Ready` and
-`Available` conditions. A kind that says nothing about itself works by existing.
+`Available` conditions. A kind that says nothing about itself works by existing; if its objects have a status, its
+controller is given a moment in which to say something.
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from echelon.api.base import JSONObject
 from echelon.engine.work.health_jobs import job, pod
@@ -24,11 +26,15 @@ from echelon.engine.work.health_state import (
 )
 from echelon.engine.work.health_workloads import daemon_set, deployment, replica_set, stateful_set
 
-__all__ = ["HEALTHY", "Degraded", "Health", "Healthy", "Progressing", "health"]
+__all__ = ["GRACE", "HEALTHY", "Degraded", "Health", "Healthy", "Progressing", "grace_left", "health"]
+
+# How long an object without a status may be one whose controller has not come to it yet.
+GRACE = timedelta(seconds=10)
 
 # Conditions by which a kind that is not known here says whether it works, and those by which it says that it does not.
 _GOOD = ("Ready", "Available")
 _STUCK = ("Stalled", "Degraded")
+_NONE = timedelta(0)
 
 
 def health(obj: JSONObject) -> Health:
@@ -38,6 +44,19 @@ def health(obj: JSONObject) -> Health:
     group, _, _ = text(obj, "apiVersion").rpartition("/")
     judge = _JUDGES.get((group, text(obj, "kind")), _by_conditions)
     return judge(obj)
+
+
+def grace_left(obj: JSONObject, age: timedelta | None) -> timedelta:
+    """Return how long an object, of a kind that has a status, may still go without one.
+
+    `age` is how long ago it was applied. Kubernetes' own kinds are known here or have nothing to say; their groups have
+    no dot in their names.
+    """
+    group, _, _ = text(obj, "apiVersion").rpartition("/")
+    if "." not in group or (group, text(obj, "kind")) in _JUDGES or part(obj, "status"):
+        return _NONE
+    # A time that is yet to come is of another clock, and says nothing.
+    return max(GRACE - age, _NONE) if age is not None and age >= _NONE else _NONE
 
 
 def _claim(obj: JSONObject) -> Health:

@@ -7,7 +7,7 @@ and health say counts only after this generation's manifest was applied, or a ro
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import msgspec
@@ -25,8 +25,9 @@ from echelon.api.work import (
 from echelon.engine.work.aggregation import Judged, work_conditions
 from echelon.engine.work.conditions import Clock, clock, find, restated
 from echelon.engine.work.configs import Options, options_for
+from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
-from echelon.engine.work.health import HEALTHY, Health, Progressing, health
+from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
 from echelon.engine.work.rules import RULE_REASONS, Finding, evaluate
 
 
@@ -41,6 +42,13 @@ class NotApplied:
 
     error: str
     ignored_fields: bool = False  # the fault lies in ignoreFields
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """The cluster's server was away, busy or in trouble; that says nothing about the manifest."""
+
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class Unreadable:
     error: str
 
 
-Apply: TypeAlias = Applied | NotApplied
+Apply: TypeAlias = Applied | NotApplied | Unreached
 Sight: TypeAlias = Found | Absent | Unreadable
 
 
@@ -70,12 +78,15 @@ Sight: TypeAlias = Found | Absent | Unreadable
 class Outcome:
     """What became of a manifest. `meta` has as much of its identity as is known; its ordinal is the place in the spec.
 
-    `applied` is None in a pass that only looks: what was said about the last attempt is kept.
+    `applied` is None in a pass that only looks: what was said about the last attempt is kept. So is what was said about
+    drift if `drift` is None. `has_status`: objects of its kind have a status that a controller writes.
     """
 
     meta: ManifestResourceMeta
     applied: Apply | None
     seen: Sight
+    drift: Drift | None = None
+    has_status: bool = False
 
 
 def report(
@@ -104,6 +115,17 @@ def report(
         conditions=work_conditions(work.status.conditions, judged, time),
         resource_status=ManifestResourceStatus(manifests=[each.manifest for each in judged]),
     )
+
+
+def look_again(status: ManifestWorkStatus, outcomes: Sequence[Outcome], now: datetime) -> timedelta | None:
+    """Return after which time a report says something else although nothing happens; None if it does not."""
+    time = clock(0, now)
+    left = [
+        grace_left(outcome.seen.object, time.since(_begin(manifest.conditions)))
+        for manifest, outcome in zip(status.resource_status.manifests, outcomes, strict=True)
+        if outcome.has_status and isinstance(outcome.seen, Found)
+    ]
+    return min(filter(None, left), default=None)
 
 
 class _Before:
@@ -139,8 +161,11 @@ def _judge(
     completed: bool,
 ) -> Judged:
     conditions, feedback = before.conditions, before.status_feedback
-    if outcome.applied is not None:
-        conditions = restated(conditions, _applied(outcome.applied, time))
+    said = _applied(outcome.applied, find(conditions, "Applied"), time) if outcome.applied is not None else None
+    if said is not None:
+        conditions = restated(conditions, said)
+    if all(rule.condition != DRIFTED for rule in options.conditions):
+        conditions = _with_drift(conditions, outcome.drift, time)
     # A work or an object that is complete is never applied again; what it was is what it stays.
     settled = completed or _is_true(conditions, "Complete") or time.current(find(conditions, "Applied"), "True")
     found = outcome.seen if isinstance(outcome.seen, Found) and _complete(outcome.meta) else None
@@ -151,8 +176,8 @@ def _judge(
         read = read_feedback(options.feedback, found.object, raw_limit)
         changed = list(read.values) != feedback.values
         feedback = StatusFeedback(values=list(read.values))
-        said = _synced(read, time, asked=bool(options.feedback))
-        conditions = restated(conditions, said, lasting=True, changed=changed)
+        synced = _synced(read, time, asked=bool(options.feedback))
+        conditions = restated(conditions, synced, lasting=True, changed=changed)
     if found and settled:
         conditions = _with_findings(conditions, findings, time)
     manifest = ManifestCondition(resource_meta=outcome.meta, status_feedback=feedback, conditions=list(conditions))
@@ -160,8 +185,13 @@ def _judge(
     return Judged(manifest, judged, ruled=settled and not isinstance(outcome.seen, Absent))
 
 
-def _applied(applied: Apply, time: Clock) -> Condition:
+def _applied(applied: Apply, before: Condition | None, time: Clock) -> Condition | None:
+    """Say what became of an attempt; nothing if it says nothing and something is known of this generation."""
     match applied:
+        case Unreached(error):
+            known = before is not None and time.current(before) and before.status != "Unknown"
+            told = f"The cluster's API server gave no answer, which says nothing about the manifest: {error}"
+            return None if known else time.condition("Applied", "Unknown", "ClusterUnreachable", told)
         case Applied():
             return time.condition("Applied", "True", "AppliedManifestComplete", "Apply manifest complete")
         case NotApplied(error, ignored_fields=True):
@@ -169,6 +199,16 @@ def _applied(applied: Apply, time: Clock) -> Condition:
             return time.condition("Applied", "False", "AppliedManifestSSAIgnoreFieldError", told)
         case NotApplied(error):
             return time.condition("Applied", "False", "AppliedManifestFailed", f"Failed to apply manifest: {error}")
+
+
+def _with_drift(conditions: Sequence[Condition], drift: Drift | None, time: Clock) -> list[Condition]:
+    """Tell of drift of this generation; what was told of another one is over."""
+    before = find(conditions, DRIFTED)
+    said = drift_condition(drift, time) if drift is not None else before
+    if said is None or not time.current(said):
+        return [each for each in conditions if each is not before]
+    # A higher count is news, whatever the status.
+    return restated(conditions, said, changed=before is None or before.message != said.message)
 
 
 def _available(outcome: Outcome, time: Clock) -> Condition:
@@ -205,16 +245,26 @@ def _with_findings(conditions: Sequence[Condition], findings: Sequence[Finding],
 def _health(outcome: Outcome, conditions: Sequence[Condition], time: Clock, *, settled: bool) -> Health | None:
     if not settled or not _complete(outcome.meta):
         applied = find(conditions, "Applied")
-        failed = applied.message if applied is not None and time.current(applied, "False") else ""
-        return Progressing("NotApplied", failed or "not applied yet")
+        said = applied.message if applied is not None and time.current(applied) and applied.status != "True" else ""
+        return Progressing("NotApplied", said or "not applied yet")
+    if outcome.drift is not None and outcome.drift.waiting and not isinstance(outcome.seen, Absent):
+        return Progressing(DRIFTED, "was changed on the cluster and waits to be put back")
     match outcome.seen:
         case Found(obj):
+            if outcome.has_status and grace_left(obj, time.since(_begin(conditions))):
+                return Progressing("NoStatus", "its controller has not said anything about it yet")
             return health(obj)
         case Absent():
             # A job that removes itself when it is over was not lost.
             return HEALTHY if _is_true(conditions, "Complete") else Progressing("NotFound", "does not exist")
         case Unreadable():
             return None
+
+
+def _begin(conditions: Sequence[Condition]) -> str:
+    """Return since when an object is what it is: when it was applied, or last put back."""
+    known = (find(conditions, kind) for kind in ("Applied", DRIFTED))
+    return max((each.last_transition_time for each in known if each is not None), default="")
 
 
 def _complete(meta: ManifestResourceMeta) -> bool:

@@ -18,8 +18,16 @@ from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.work.ownership import owners_after, references
 
 _HEAD = ("apiVersion", "kind", "metadata", "status")
-# Fields that the server gives to an object for good.
+# How many pods there are is often for an autoscaler to say; then the manifest does not say it.
+_SCALED = (("spec", "replicas"),)
+# Fields that the server gives to an object for good, or that somebody else has if the manifest does not.
 _GIVEN: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    ("apps", "Deployment"): _SCALED,
+    ("apps", "ReplicaSet"): _SCALED,
+    ("apps", "StatefulSet"): _SCALED,
+    ("", "ReplicationController"): _SCALED,
+    ("apps.kruise.io", "CloneSet"): _SCALED,
+    ("apps.kruise.io", "StatefulSet"): _SCALED,
     ("", "Service"): (
         ("spec", "clusterIP"),
         ("spec", "clusterIPs"),
@@ -32,6 +40,7 @@ _GIVEN: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 # Nearly nothing of these may change once they exist: what the manifest does not mention is left alone.
 _OVERLAID = frozenset({("batch", "Job"), ("", "Pod"), ("", "PersistentVolumeClaim"), ("", "PersistentVolume")})
 _ONLY_METADATA = frozenset({("", "Namespace")})
+_UNSAID: tuple[Any, ...] = (None, "", [], {})
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,12 @@ class Memory:
 
 
 def remember(manifest: JSONObject, live: JSONObject) -> Memory:
-    """Note what a server made of a manifest."""
-    return Memory(_digest(manifest), _digest(_content(live)))
+    """Note what a server made of a manifest, besides what others may say there."""
+    content, said = _content(live), _content(manifest)
+    for path in _GIVEN.get(_name(manifest), ()):
+        if not _says(said, path):
+            content = _left_out(content, path)
+    return Memory(_digest(manifest), _digest(content))
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,23 @@ def update(wanted: Wanted, live: JSONObject | None, memory: Memory | None = None
     if not body and not metadata:
         return ()
     return (_patch(wanted, live, {**body, "metadata": metadata}),)
+
+
+def loses(wanted: Wanted, live: JSONObject, memory: Memory | None = None) -> bool:
+    """Whether an object lacks something that the manifest says; what it has besides is others'."""
+    if _metadata_difference(wanted, live):
+        return True
+    if memory is not None and memory == remember(wanted.manifest, live):
+        return False
+    content = _content(live)
+    return bool(_overlay(content, _content(wanted.manifest)) != content)
+
+
+def same(one: JSONObject, other: JSONObject) -> bool:
+    """Whether two states of an object differ in nothing that a manifest could say."""
+    named = ("uid", "labels", "annotations", "ownerReferences")
+    before, after = ([state["metadata"].get(name) or None for name in named] for state in (one, other))
+    return before == after and _content(one) == _content(other)
 
 
 def create_only(wanted: Wanted, live: JSONObject | None) -> tuple[Write, ...]:
@@ -205,9 +235,28 @@ def _keep(content: JSONObject, before: JSONObject, path: tuple[str, ...]) -> JSO
     if name not in before:
         return content
     if not rest:
-        return content if content.get(name) else {**content, name: before[name]}
+        return content if content.get(name) not in _UNSAID else {**content, name: before[name]}
     inside = content.get(name) or {}
     return {**content, name: _keep(inside, before[name], rest)}
+
+
+def _says(content: JSONObject, path: tuple[str, ...]) -> bool:
+    inside: Any = content
+    for name in path:
+        inside = inside.get(name) if isinstance(inside, dict) else None
+    return inside not in _UNSAID
+
+
+def _left_out(content: JSONObject, path: tuple[str, ...]) -> JSONObject:
+    """Return content without what it has at a path."""
+    name, rest = path[0], path[1:]
+    if not rest or not isinstance(content.get(name), dict):
+        return {key: value for key, value in content.items() if rest or key != name}
+    return {**content, name: _left_out(content[name], rest)}
+
+
+def _name(manifest: JSONObject) -> tuple[str, str]:
+    return str(manifest.get("apiVersion", "")).rpartition("/")[0], str(manifest.get("kind", ""))
 
 
 def _digest(obj: JSONObject) -> str:

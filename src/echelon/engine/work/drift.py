@@ -1,0 +1,103 @@
+"""What somebody changed on a cluster that a manifest says otherwise: when it counts, how often, and how to tell.
+
+What was applied is put back at once, but nobody is fought with every second: an autoscaler or another deployer that
+does not give in would lead to writes without end. So pauses grow with every attempt, up to the time after which
+everything is looked at anyway, and a long peace ends them. The count is in the report, so that it outlives an agent.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from echelon.api.base import JSONObject
+from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
+from echelon.api.meta import Condition
+from echelon.engine.work.conditions import Clock, find
+from echelon.engine.work.ignoring import server_side_apply
+from echelon.engine.work.updating import Memory, Wanted, create_only, loses, update
+
+DRIFTED = "Drifted"
+FIRST_PAUSE_SECONDS = 1.0
+LAST_PAUSE_SECONDS = 240.0
+PEACE_SECONDS = 600.0
+
+_COUNT = re.compile(r"put back (\d{1,9}) time")
+_PLAIN = ServerSideApplyConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How often an object was put back for this generation, and whether it differs now and waits for its turn."""
+
+    count: int = 0
+    waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What is known of the attempts to put an object back. Times are seconds on any clock that only goes forward."""
+
+    count: int = 0  # how often that changed something
+    tries: int = 0  # since the last peace
+    last: float = -math.inf
+
+    @property
+    def due(self) -> float:
+        """From when on the object may be put back again."""
+        if not self.tries:
+            return -math.inf
+        return self.last + min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.tries - 1, 16), LAST_PAUSE_SECONDS)
+
+    def tried(self, now: float, *, changed: bool) -> "Repair":
+        """Return what is known after another attempt."""
+        tries = 0 if now - self.last > PEACE_SECONDS else self.tries
+        return replace(self, count=self.count + changed, tries=tries + 1, last=now)
+
+
+NO_REPAIR = Repair()
+
+
+def drifted(wanted: Wanted, strategy: ManifestUpdateStrategy, live: JSONObject | None, memory: Memory | None) -> bool:
+    """Whether an object that was applied would be changed by applying it again.
+
+    `memory` is what the server made of the manifest; without it a field that the server filled in looks like a change.
+    """
+    if strategy.type == "ReadOnly":
+        return False
+    if live is None:
+        return not _removes_itself(wanted)
+    if strategy.type == "CreateOnly":
+        return bool(create_only(wanted, live))
+    if strategy.type == "ServerSideApply":
+        config = strategy.server_side_apply or _PLAIN
+        return bool(server_side_apply(wanted, config, live)) if config.ignore_fields else loses(wanted, live, memory)
+    return bool(update(wanted, live, memory))
+
+
+def drift_condition(drift: Drift, clock: Clock) -> Condition | None:
+    """Return the condition that tells of drift; none if there never was any."""
+    often = f"put back {drift.count} time{'' if drift.count == 1 else 's'}"
+    if drift.waiting:
+        message = f"Differs from its manifest, {often}; the next attempt follows after a pause"
+        return clock.condition(DRIFTED, "True", "ChangedOnCluster", message)
+    if not drift.count:
+        return None
+    return clock.condition(DRIFTED, "False", "PutBack", f"Changed or deleted on the cluster, and {often}")
+
+
+def count_of(conditions: Sequence[Condition], generation: int) -> int:
+    """Return how often an object was put back for a generation, as it was told."""
+    said = find(conditions, DRIFTED)
+    if said is None or said.observed_generation != generation:
+        return 0
+    found = _COUNT.search(said.message)
+    return int(found[1]) if found else 0
+
+
+def _removes_itself(wanted: Wanted) -> bool:
+    """Whether the manifest itself asks that the object goes after a while; making it anew would run it again."""
+    if (wanted.kind.group, wanted.kind.kind) != ("batch", "Job"):
+        return False
+    spec = wanted.manifest.get("spec")
+    return isinstance(spec, dict) and spec.get("ttlSecondsAfterFinished") is not None
