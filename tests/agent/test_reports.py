@@ -160,9 +160,9 @@ def test_watches_end_with_the_last_work_that_needs_them() -> None:
     async def story(here: World) -> None:
         await here.work(config_map("one"), deployment(), name="w1")
         await here.work(config_map("two"), name="w2")
-        assert len(here.running[0].sights) == 2
+        assert len(here.running[0].sights) == 3
         await here.work(config_map("one"), name="w1")
-        assert len(here.running[0].sights) == 1
+        assert len(here.running[0].sights) == 2
 
     told(story)
 
