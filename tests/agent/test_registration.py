@@ -2,6 +2,7 @@
 
 import asyncio
 from random import Random
+from typing import Any
 
 from echelon.agent.agent import Agent
 from echelon.agent.registration import LAST_PAUSE_SECONDS
@@ -17,6 +18,7 @@ from echelon.controllers.running import Controllers
 from echelon.fleet.loop import run, running
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
+from echelon.kube.errors import Gone
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, HUB, World, condition, config_map, told, world
 
@@ -76,6 +78,30 @@ def test_what_changes_on_the_cluster_reaches_the_hub_and_what_does_not_is_not_wr
         await here.member.delete(NODE, "n1")
         await asyncio.sleep(61)
         assert (await cluster(here)).status.capacity == {}
+
+    told(story, started=False)
+
+
+def test_nodes_are_added_up_a_page_at_a_time() -> None:
+    async def story(here: World) -> None:
+        for number in range(120):
+            await node(here, f"n{number}", "2", "4Gi")
+        sizes: list[int] = []
+        plain = here.way.list
+
+        async def counted(kind: Any, namespace: str = "", **query: Any) -> Any:
+            page = await plain(kind, namespace, **query)
+            if kind is NODE:
+                sizes.append(len(page.items))
+                if len(sizes) == 2:
+                    raise Gone("the continue token is too old")
+            return page
+
+        here.way.list = counted  # type: ignore[method-assign]  # to see the pages
+        here.start()
+        await here.settle()
+        assert sizes[2:] == [100, 20]
+        assert (await cluster(here)).status.capacity == {"cpu": "240", "memory": "480Gi", "pods": "13200"}
 
     told(story, started=False)
 

@@ -9,6 +9,7 @@ from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
 from echelon.api.core import CONFIG_MAP
 from echelon.api.rbac import CLUSTER_ROLE
+from tests.agent.test_lifecycle import GUEST, guest, guests
 from tests.agent.world import World, condition, config_map, deployment, target, told
 
 WEB = target("deployments", "web", "apps")
@@ -225,5 +226,43 @@ def test_news_that_only_reword_what_the_hub_knows_are_told_together() -> None:
         await ready(here, 2)  # this is more than words, and told at once
         assert await here.status("Progressing") == "False"
         assert len(here.hub.writes_since(mark)) == 1
+
+    told(story)
+
+
+def guests_with_status() -> JSONObject:
+    made = guests()
+    made["spec"]["versions"][0]["subresources"] = {"status": {}}
+    return made
+
+
+def test_a_custom_resource_is_given_a_moment_in_which_its_controller_may_speak() -> None:
+    async def story(here: World) -> None:
+        await here.member.create(guests_with_status())
+        await here.work(guest())
+        said = await here.condition("Progressing")
+        assert (said.status, "has not said anything" in said.message) == ("True", True)
+        await here.settle(4)  # nobody speaks, and nothing happens
+        assert await here.status("Progressing") == "False"
+        await here.work(guest(room=2))
+        status = {"conditions": [{"type": "Ready", "status": "False", "message": "unpacks"}]}
+        await here.member.patch(GUEST, "ann", {"status": status}, subresource="status")
+        await here.settle(20)
+        assert (await here.condition("Progressing")).message == "Guest default/ann: unpacks"
+        status["conditions"][0]["status"] = "True"
+        await here.member.patch(GUEST, "ann", {"status": status}, subresource="status")
+        await here.settle(1)
+        assert await here.status("Progressing") == "False"
+
+    told(story)
+
+
+def test_a_custom_resource_without_a_status_subresource_works_by_existing() -> None:
+    async def story(here: World) -> None:
+        await here.member.create(guests())
+        await here.work(guest())
+        said = await here.condition("Progressing")
+        assert said.status == "False"
+        assert said.last_transition_time == (await here.condition("Applied")).last_transition_time
 
     told(story)

@@ -1,9 +1,11 @@
 """What a cluster says about itself, from what its API shows: resources, versions and claims.
 
-These are for choosing clusters, so they must not flicker: the same nodes in any order give the same words.
+These are for choosing clusters, so they must not flicker: the same nodes in any order give the same words. A cluster
+may have thousands of nodes, so what is said of them is added up node by node, and no node is kept.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
@@ -39,31 +41,60 @@ _PRODUCT_VERSIONS = {"-eks-": "EKS", "-gke.": "GKE", "+k3s": "K3S", "+rke2": "RK
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def total(amounts: Iterable[dict[str, str | int]]) -> dict[str, str | int]:
-    """Return the sum of each resource over nodes, as Kubernetes would write it."""
-    sums: dict[str, Fraction] = {}
-    binary: dict[str, bool] = {}
-    for amount in amounts:
+@dataclass
+class Amounts:
+    """The sum of each resource over nodes."""
+
+    _sums: dict[str, Fraction] = field(default_factory=dict)
+    _binary: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, amount: dict[str, str | int]) -> None:
+        """Take in what one node has; what is no quantity is left out."""
         for name, value in amount.items():
             try:
                 exact = parse_quantity(value).exact()
             except QuantityError:
                 continue
-            sums[name] = sums.get(name, Fraction(0)) + exact
-            binary[name] = binary.get(name, True) and str(value).endswith("i")
-    return {name: _written(sums[name], binary=binary[name]) for name in sorted(sums)}
+            self._sums[name] = self._sums.get(name, Fraction(0)) + exact
+            self._binary[name] = self._binary.get(name, True) and str(value).endswith("i")
+
+    def total(self) -> dict[str, str | int]:
+        """Return the sums, as Kubernetes would write them."""
+        return {name: _written(self._sums[name], binary=self._binary[name]) for name in sorted(self._sums)}
+
+
+@dataclass
+class NodeFigures:
+    """What the nodes of a cluster say about it. A cluster of two regions has to say something: the first by name."""
+
+    capacity: Amounts = field(default_factory=Amounts)
+    allocatable: Amounts = field(default_factory=Amounts)
+    platform: str = ""
+    region: str = ""
+    product: str = ""
+
+    def add(self, node: Node) -> None:
+        """Take in what one node says."""
+        self.capacity.add(node.status.capacity)
+        self.allocatable.add(node.status.allocatable)
+        labels, platform = node.metadata.labels, _PLATFORMS.get(node.spec.provider_id.partition(":")[0], "")
+        self.platform = _one((self.platform, platform))
+        self.region = _one((self.region, *(labels.get(label, "") for label in _REGION_LABELS)))
+        products = (product for label, product in _PRODUCT_LABELS.items() if label in labels)
+        self.product = _one((self.product, *products))
 
 
 def claims(
-    nodes: Sequence[Node], version: str, cluster_id: str, stated: Iterable[ClusterClaim]
+    nodes: NodeFigures, version: str, cluster_id: str, stated: Iterable[ClusterClaim]
 ) -> list[ManagedClusterClaim]:
     """Return the claims of a cluster. What is stated on the cluster wins over what was found out."""
+    by_version = (product for part, product in _PRODUCT_VERSIONS.items() if part in version)
     found = {
         ID_CLAIM: cluster_id,
         VERSION_CLAIM: version,
-        PLATFORM_CLAIM: _one(_PLATFORMS.get(node.spec.provider_id.partition(":")[0], "") for node in nodes),
-        REGION_CLAIM: _one(node.metadata.labels.get(label, "") for node in nodes for label in _REGION_LABELS),
-        PRODUCT_CLAIM: _product(nodes, version),
+        PLATFORM_CLAIM: nodes.platform,
+        REGION_CLAIM: nodes.region,
+        PRODUCT_CLAIM: nodes.product or next(by_version, ""),
     }
     said = {claim.metadata.name: claim.spec.value for claim in stated}
     custom = sorted(name for name in said if name not in RESERVED)[:MOST_CUSTOM_CLAIMS]
@@ -71,15 +102,8 @@ def claims(
     return [ManagedClusterClaim(name=name, value=value) for name, value in sorted(merged.items()) if value]
 
 
-def _product(nodes: Sequence[Node], version: str) -> str:
-    labelled = _one(
-        product for node in nodes for label, product in _PRODUCT_LABELS.items() if label in node.metadata.labels
-    )
-    return labelled or next((product for part, product in _PRODUCT_VERSIONS.items() if part in version), "")
-
-
 def _one(values: Iterable[str]) -> str:
-    """Return the first of the values in their order; a cluster of two regions has to say something."""
+    """Return the first of the values in their order."""
     return min((value for value in values if value), default="")
 
 

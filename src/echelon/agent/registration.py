@@ -29,11 +29,13 @@ from echelon.controllers.conditions import timestamp, with_condition
 from echelon.controllers.health import AVAILABLE, LEASE_NAME
 from echelon.kube.client import Client, Documents, MergePatch, WriteOptions
 from echelon.kube.clock import Clock
-from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
 
 JOINED = "ManagedClusterJoined"
 FIRST_PAUSE_SECONDS = 0.5
 LAST_PAUSE_SECONDS = 10.0
+_NODES_AT_ONCE = 100
+_MOST_RESTARTS = 3
 
 _log = logging.getLogger(__name__)
 
@@ -177,18 +179,35 @@ class Registration:
     async def _look(self) -> _Facts:
         try:
             version = str((await self._server.document("/version")).get("gitVersion", ""))
-            nodes = (await self._member.list(NODE)).items
+            nodes = await self._nodes()
             system = await self._member.get(NAMESPACE, "kube-system")
             stated = await self._stated()
         except ApiError as error:
             return _Facts(None, error.message)
         found: JSONObject = {
             "version": ManagedClusterVersion(kubernetes=version),
-            "capacity": facts.total(node.status.capacity for node in nodes),
-            "allocatable": facts.total(node.status.allocatable for node in nodes),
+            "capacity": nodes.capacity.total(),
+            "allocatable": nodes.allocatable.total(),
             "cluster_claims": facts.claims(nodes, version, system.metadata.uid, stated),
         }
         return _Facts(found)
+
+    async def _nodes(self) -> facts.NodeFigures:
+        """Add the nodes up, a page at a time; from the beginning if the server forgets what it was turning over."""
+        figures, token, restarts = facts.NodeFigures(), "", 0
+        while True:
+            try:
+                page = await self._member.list(NODE, limit=_NODES_AT_ONCE, continue_=token)
+            except Gone:
+                if not token or restarts == _MOST_RESTARTS:
+                    raise
+                figures, token, restarts = facts.NodeFigures(), "", restarts + 1
+                continue
+            for node in page.items:
+                figures.add(node)
+            token = page.continue_
+            if not token:
+                return figures
 
     async def _stated(self) -> list[ClusterClaim]:
         try:

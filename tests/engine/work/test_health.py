@@ -1,5 +1,6 @@
 """Kinds that say little about themselves, kinds that nobody knows, and objects that make no sense."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
-from echelon.engine.work.health import HEALTHY, Degraded, Progressing, health
+from echelon.engine.work.health import HEALTHY, Degraded, Progressing, grace_left, health
 from tests.engine.work.statuses import counts, deployment, made, said
 
 
@@ -175,3 +176,28 @@ def test_whatever_an_object_says_health_has_an_answer(
 @given(obj=st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "spec", "status"]), ANYTHING))
 def test_what_is_no_object_at_all_has_an_answer_too(obj: JSONObject) -> None:
     assert health(obj) is not None
+
+
+WIDGET: JSONObject = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "w"}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "age", "left"),
+    [
+        (WIDGET, 0, 10),
+        (WIDGET, 7, 3),
+        (WIDGET, 10, 0),
+        (WIDGET, 3600, 0),
+        (WIDGET, -1, 0),  # of another clock
+        (WIDGET, None, 0),
+        ({**WIDGET, "status": {}}, 0, 10),
+        ({**WIDGET, "status": {"phase": "Open"}}, 0, 0),
+        ({**WIDGET, "apiVersion": "batch/v1", "kind": "CronJob"}, 0, 0),
+        ({**WIDGET, "apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet"}, 0, 0),
+        ({}, 0, 0),
+    ],
+)
+def test_only_what_nobody_knows_and_nobody_has_spoken_of_gets_a_moment(
+    obj: JSONObject, age: int | None, left: int
+) -> None:
+    assert grace_left(obj, None if age is None else timedelta(seconds=age)) == timedelta(seconds=left)

@@ -5,7 +5,7 @@ import pytest
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ConditionRule, ManifestConfig, ResourceIdentifier
 from echelon.api.work import ManifestResourceMeta
-from echelon.engine.work.reporting import Absent, Found, NotApplied, Outcome, report
+from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, Outcome, Unreached, Unreadable, report
 from tests.engine.work.works import CONFIG, at, conditions, config, done, meta, rule, stamp, statuses, web, work
 
 
@@ -58,6 +58,28 @@ def test_a_manifest_that_could_not_be_applied_is_not_done() -> None:
     assert (applied.reason, applied.message) == ("AppliedManifestFailed", "Failed to apply manifest: forbidden")
     assert (of_work.reason, of_work.message) == ("AppliedManifestWorkFailed", "Failed to apply manifest work")
     assert conditions(status)["Progressing"].message == "Deployment shop/web: Failed to apply manifest: forbidden"
+
+
+def test_that_nobody_answered_says_nothing_about_a_manifest() -> None:
+    away = Outcome(meta(), Unreached("connection refused"), Unreadable("connection refused"))
+    status = report(work(), [away, done(CONFIG, 1, "ConfigMap", "c")], at(0))
+    assert (statuses(status)["Applied"], statuses(status)["Progressing"]) == ("Unknown", "True")
+    assert conditions(status)["Applied"].reason == "ClusterUnreachable"
+    assert conditions(status)["Applied"].message.startswith("Deployment shop/web: The cluster's API server gave no")
+    assert "connection refused" in conditions(status)["Progressing"].message
+    worse = report(work(), [away, Outcome(meta(1, "Job", "j"), NotApplied("forbidden"), Absent())], at(0))
+    assert statuses(worse)["Applied"] == "False"
+    back = report(work(status=status), [done(web(5)), done(CONFIG, 1, "ConfigMap", "c")], at(1))
+    assert (statuses(back)["Applied"], statuses(back)["Progressing"]) == ("True", "False")
+
+
+@pytest.mark.parametrize("verdict", [Applied(), NotApplied("forbidden")])
+def test_what_is_known_of_a_generation_is_not_forgotten_because_nobody_answers(verdict: Applied | NotApplied) -> None:
+    first = report(work(), [Outcome(meta(), verdict, Found(web(5)))], at(0))
+    away = Outcome(meta(), Unreached("timeout"), Found(web(5)))
+    assert report(work(status=first), [away], at(1)) == first
+    newer = report(work(generation=2, status=first), [away], at(2))
+    assert (conditions(newer)["Applied"].status, conditions(newer)["Applied"].observed_generation) == ("Unknown", 2)
 
 
 def test_a_fault_in_ignored_fields_has_its_own_reason() -> None:
