@@ -9,7 +9,7 @@ from echelon.agent.settings import Settings
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
-from echelon.api.core import CONFIG_MAP, SECRET
+from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from echelon.api.meta import Condition
 from tests.agent.test_reports import job, ready
 from tests.agent.test_strategies import configs, ignoring, replicas, secret
@@ -115,6 +115,49 @@ def test_what_is_created_once_is_made_anew_and_not_corrected() -> None:
     told(story)
 
 
+def test_a_field_that_another_manager_took_is_told_and_not_taken_back_by_force() -> None:
+    async def story(here: World) -> None:
+        await here.work(deployment(), manifestConfigs=configs(WEB, "ServerSideApply"))
+        await ready(here, 2)
+        await here.member.patch(DEPLOYMENT, "web", {"spec": {"replicas": 5}})
+        await here.settle(1)
+        assert await replicas(here) == 5
+        said = await drift(here)
+        assert said is not None
+        assert (said.status, said.reason) == ("True", "FieldConflict")
+        assert ".spec.replicas" in said.message
+        assert [await here.status(kind) for kind in ("Applied", "Degraded")] == ["True", "False"]
+        await here.stop()
+        here.start()
+        await here.settle()
+        assert await drift(here) == said
+        await here.work(deployment(replicas=3), manifestConfigs=configs(WEB, "ServerSideApply"))
+        assert await here.each("Applied") == ["False"]  # new content that cannot be applied is a failure
+
+    told(story)
+
+
+def test_a_namespace_that_is_being_deleted_is_waited_for() -> None:
+    async def story(here: World) -> None:
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        await here.work(space, config_map("one", "shop"))
+        await here.member.patch(CONFIG_MAP, "one", {"metadata": {"finalizers": ["example.io/hold"]}}, "shop")
+        await here.member.create(config_map("held", "shop") | {"metadata": {"name": "held", "namespace": "shop"}})
+        await here.member.patch(CONFIG_MAP, "held", {"metadata": {"finalizers": ["example.io/hold"]}}, "shop")
+        await here.member.delete(NAMESPACE, "shop")
+        await here.settle()
+        await here.member.patch(CONFIG_MAP, "one", {"metadata": {"finalizers": None}}, "shop")
+        await here.settle()
+        assert not await here.member.has(CONFIG_MAP, "one", "shop")
+        assert [await here.status(kind) for kind in ("Applied", "Progressing")] == ["True", "True"]
+        await here.member.patch(CONFIG_MAP, "held", {"metadata": {"finalizers": None}}, "shop")
+        await asyncio.sleep(61)
+        assert await here.member.has(CONFIG_MAP, "one", "shop")
+        assert await here.status("Progressing") == "False"
+
+    told(story)
+
+
 def test_replicas_that_the_manifest_does_not_set_are_somebody_elses() -> None:
     async def story(here: World) -> None:
         manifest = deployment()
@@ -156,7 +199,7 @@ def test_somebody_who_does_not_give_in_is_fought_less_and_less() -> None:
             fought.append(count)
             return count
 
-        assert 3 <= await fight(15) <= 6
+        assert 4 <= await fight(12) <= 5
         said = await drift(here)
         assert said is not None
         assert (said.status, said.reason) == ("True", "ChangedOnCluster")

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from echelon.api.core import CONFIG_MAP
+from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.engine.rollout.model import Phase
 from echelon.engine.work_set.progress import progress_of
@@ -118,6 +118,19 @@ def test_a_refusal_stays_a_failure_also_when_the_cluster_is_away_after_it() -> N
         here.way.reach.set(offline=False)
         await asyncio.sleep(61)
         assert (await here.seen()).status == before
+
+    told(story)
+
+
+def test_new_content_for_a_namespace_that_is_being_deleted_is_a_failure() -> None:
+    async def story(here: World) -> None:
+        await here.member.client.create(NAMESPACE.untyped(), {"metadata": {"name": "shop"}})
+        await here.member.create(config_map("held", "shop"))
+        await here.member.patch(CONFIG_MAP, "held", {"metadata": {"finalizers": ["example.io/hold"]}}, "shop")
+        await here.member.delete(NAMESPACE, "shop")
+        await here.settle()
+        await here.work(config_map("one", "shop"))
+        assert await phase(here) is Phase.FAILED
 
     told(story)
 

@@ -132,9 +132,13 @@ def is_passing(error: Exception) -> bool:
     """Whether a server was away, busy, restarting, or overtaken: nothing that is said about the manifest."""
     if not isinstance(error, ApiError):
         return False
-    causes = error.details.get("causes") or ()
-    ending = any(isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes)
-    return ending or error.status_code in _PASSING or error.status_code >= 500
+    return error.status_code in _PASSING or error.status_code >= 500
+
+
+def is_ending(error: Exception) -> bool:
+    """Whether a namespace takes nothing in because it is being deleted."""
+    causes = error.details.get("causes") or () if isinstance(error, ApiError) else ()
+    return any(isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes)
 
 
 def failure(error: Exception) -> tuple[Apply, float]:

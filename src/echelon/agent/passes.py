@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from echelon.agent.applying import Applier, FieldConflict, Written, reason
 from echelon.agent.discovery import ServedKinds, UnknownKind
 from echelon.agent.executor import ExecutorCheck, NotAllowed
-from echelon.agent.handled import UNTIL_CHANGED, Handled, Held, Known, failure, is_passing, meta_of
+from echelon.agent.handled import UNTIL_CHANGED, Handled, Held, Known, failure, is_ending, is_passing, meta_of
 from echelon.agent.sights import Spot
 from echelon.api.base import JSONObject
 from echelon.api.work import AppliedManifestWork, AppliedResource, ManifestResourceMeta, ManifestWork
@@ -20,7 +20,7 @@ from echelon.engine.work.drift import Drift
 from echelon.engine.work.ignoring import IgnoreFieldError
 from echelon.engine.work.order import in_order, readable
 from echelon.engine.work.ownership import belongs, owner_reference
-from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, Outcome, Sight, Unreadable
+from echelon.engine.work.reporting import Absent, Applied, Apply, Found, NotApplied, Outcome, Sight, Unreadable
 from echelon.engine.work.updating import Wanted
 from echelon.kube.errors import ApiError, NotFound
 
@@ -134,12 +134,27 @@ class Passes:
         except (ApiError, NotAllowed, FieldConflict, IgnoreFieldError) as error:
             if isinstance(error, NotFound):
                 self._kinds.forget(spot.kind.api_version)  # its CRD may have gone
-            (why, again), repair, passing = failure(error), known.repair(spot), is_passing(error)
-            seen = before.outcome.seen if passing and before is not None else await self.see(spot)
-            drift = Drift(repair.count, waiting=before is not None and before.differs)
-            outcome = Outcome(meta, why, seen, drift, spot.kind.status)
-            return Handled(outcome, spot, resource, again, passing, memory=memory, repair=repair)
+            return await self._failed(known, spot, meta, error)
         return _applied(known, Held(wanted, strategy), spot, meta, written)
+
+    async def _failed(self, known: Known, spot: Spot, meta: ManifestResourceMeta, error: Exception) -> Handled:
+        (why, again), repair, passing = failure(error), known.repair(spot), is_passing(error)
+        before = known.before.get(spot.place)
+        drift = Drift(repair.count, waiting=before is not None and before.differs)
+        said: Apply | None = why
+        if known.was_applied(spot) and (is_ending(error) or isinstance(error, FieldConflict)):
+            # The manifest was applied as it is, so this is about what somebody did on the cluster since.
+            said, drift = None, Drift(repair.count, conflict="" if is_ending(error) else reason(error))
+        seen = before.outcome.seen if passing and before is not None else await self.see(spot)
+        return Handled(
+            Outcome(meta, said, seen, drift, spot.kind.status),
+            spot,
+            known.recorded.get(spot.place),
+            again,
+            passing,
+            memory=before.memory if before is not None else None,
+            repair=repair,
+        )
 
 
 def _applied(known: Known, held: Held, spot: Spot, meta: ManifestResourceMeta, written: Written) -> Handled:

@@ -4,6 +4,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,3 +157,38 @@ def test_the_patch_leads_exactly_to_the_manifest(before: dict[str, Any], after: 
     result = merge_patch(there, patched(writes))
     assert {name: value for name, value in result.items() if name in ("spec", "data", "extra")} == after
     assert update(asked, result) == ()
+
+
+HOOKS = Kind[Any](
+    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", dict
+)
+
+
+def hook(name: str, **more: Any) -> dict[str, Any]:
+    service = {"service": {"name": "s", "namespace": "n"}}
+    return {"name": name, "clientConfig": {**service, **({"caBundle": more.pop("ca")} if "ca" in more else {})}, **more}
+
+
+def test_a_certificate_that_somebody_put_into_a_webhook_stays_with_its_webhook() -> None:
+    asked = wanted(HOOKS, webhooks=[hook("a"), hook("b", ca="ours"), hook("c", failurePolicy="Fail")])
+    now = live(webhooks=[hook("c", ca="theirs"), hook("b", ca="theirs"), hook("old", ca="theirs")])
+    assert patched(update(asked, now))["webhooks"] == [
+        hook("a"),
+        hook("b", ca="ours"),
+        hook("c", ca="theirs", failurePolicy="Fail"),
+    ]
+    made = live(webhooks=asked.manifest["webhooks"])
+    memory = remember(asked.manifest, made)
+    injected = live(webhooks=[hook("a", ca="x"), hook("b", ca="ours"), hook("c", ca="x", failurePolicy="Fail")])
+    assert update(asked, injected, memory) == ()
+    stolen = live(webhooks=[hook("a", ca="x"), hook("b", ca="x"), hook("c", failurePolicy="Fail")])
+    assert patched(update(asked, stolen, memory))["webhooks"][1] == hook("b", ca="ours")
+
+
+@pytest.mark.parametrize("said", [0, 3])
+def test_replicas_are_others_only_if_the_manifest_does_not_say_them(said: int) -> None:
+    now = live(spec={"replicas": 7, "paused": True})
+    assert update(wanted(DEPLOYMENT, spec={"paused": True}), now) == ()
+    assert patched(update(wanted(DEPLOYMENT, spec={"paused": True, "replicas": said}), now)) == {
+        "spec": {"replicas": said}
+    }

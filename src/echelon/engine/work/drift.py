@@ -21,6 +21,7 @@ DRIFTED = "Drifted"
 FIRST_PAUSE_SECONDS = 1.0
 LAST_PAUSE_SECONDS = 240.0
 PEACE_SECONDS = 600.0
+MAX_TOLD = 256
 
 _COUNT = re.compile(r"put back (\d{1,9}) time")
 _PLAIN = ServerSideApplyConfig()
@@ -28,10 +29,14 @@ _PLAIN = ServerSideApplyConfig()
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How often an object was put back for this generation, and whether it differs now and waits for its turn."""
+    """How often an object was put back for this generation, and whether it differs now and waits for its turn.
+
+    `conflict` says why it is not put back at all: another manager has the field, and force is not allowed.
+    """
 
     count: int = 0
     waiting: bool = False
+    conflict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,9 @@ def drifted(wanted: Wanted, strategy: ManifestUpdateStrategy, live: JSONObject |
 def drift_condition(drift: Drift, clock: Clock) -> Condition | None:
     """Return the condition that tells of drift; none if there never was any."""
     often = f"put back {drift.count} time{'' if drift.count == 1 else 's'}"
+    if drift.conflict:
+        message = f"Changed on the cluster, {often}, and left so: {drift.conflict[:MAX_TOLD]}"
+        return clock.condition(DRIFTED, "True", "FieldConflict", message)
     if drift.waiting:
         message = f"Differs from its manifest, {often}; the next attempt follows after a pause"
         return clock.condition(DRIFTED, "True", "ChangedOnCluster", message)

@@ -190,7 +190,7 @@ def _applied(applied: Apply, before: Condition | None, time: Clock) -> Condition
     match applied:
         case Unreached(error):
             known = before is not None and time.current(before) and before.status != "Unknown"
-            told = f"The cluster's API server gave no answer, which says nothing about the manifest: {error}"
+            told = f"Nothing is known yet, for the cluster's API server did not carry out the request: {error}"
             return None if known else time.condition("Applied", "Unknown", "ClusterUnreachable", told)
         case Applied():
             return time.condition("Applied", "True", "AppliedManifestComplete", "Apply manifest complete")

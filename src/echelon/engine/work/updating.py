@@ -20,7 +20,9 @@ from echelon.engine.work.ownership import owners_after, references
 _HEAD = ("apiVersion", "kind", "metadata", "status")
 # How many pods there are is often for an autoscaler to say; then the manifest does not say it.
 _SCALED = (("spec", "replicas"),)
-# Fields that the server gives to an object for good, or that somebody else has if the manifest does not.
+_HOOKED = (("webhooks", "*", "clientConfig", "caBundle"),)
+# Fields that the server gives to an object for good, or that somebody else has if the manifest does not: who scales,
+# who issues certificates. A star stands for the items of a list, which are known by their names.
 _GIVEN: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("apps", "Deployment"): _SCALED,
     ("apps", "ReplicaSet"): _SCALED,
@@ -36,6 +38,12 @@ _GIVEN: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
         ("spec", "healthCheckNodePort"),
     ),
     ("", "ServiceAccount"): (("secrets",), ("imagePullSecrets",)),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _HOOKED,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _HOOKED,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        ("spec", "conversion", "webhook", "clientConfig", "caBundle"),
+    ),
+    ("apiregistration.k8s.io", "APIService"): (("spec", "caBundle"),),
 }
 # Nearly nothing of these may change once they exist: what the manifest does not mention is left alone.
 _OVERLAID = frozenset({("batch", "Job"), ("", "Pod"), ("", "PersistentVolumeClaim"), ("", "PersistentVolume")})
@@ -55,8 +63,7 @@ def remember(manifest: JSONObject, live: JSONObject) -> Memory:
     """Note what a server made of a manifest, besides what others may say there."""
     content, said = _content(live), _content(manifest)
     for path in _GIVEN.get(_name(manifest), ()):
-        if not _says(said, path):
-            content = _left_out(content, path)
+        content = _ours(content, said, path)
     return Memory(_digest(manifest), _digest(content))
 
 
@@ -229,30 +236,43 @@ def _overlay(before: Any, said: Any) -> Any:
     return said
 
 
-def _keep(content: JSONObject, before: JSONObject, path: tuple[str, ...]) -> JSONObject:
+def _keep(content: Any, before: Any, path: tuple[str, ...]) -> Any:
     """Return content with what the object has at a path, unless the content says something there."""
     name, rest = path[0], path[1:]
-    if name not in before:
+    if name == "*":
+        known = _by_name(before)
+        return [_keep(item, known.get(_item_name(item)), rest) for item in content] if _is_list(content) else content
+    if not isinstance(content, dict) or not isinstance(before, dict) or name not in before:
         return content
     if not rest:
         return content if content.get(name) not in _UNSAID else {**content, name: before[name]}
-    inside = content.get(name) or {}
-    return {**content, name: _keep(inside, before[name], rest)}
+    return {**content, name: _keep(content[name], before[name], rest)} if name in content else content
 
 
-def _says(content: JSONObject, path: tuple[str, ...]) -> bool:
-    inside: Any = content
-    for name in path:
-        inside = inside.get(name) if isinstance(inside, dict) else None
-    return inside not in _UNSAID
-
-
-def _left_out(content: JSONObject, path: tuple[str, ...]) -> JSONObject:
-    """Return content without what it has at a path."""
+def _ours(content: Any, said: Any, path: tuple[str, ...]) -> Any:
+    """Return content without what it has at a path where nothing is said."""
     name, rest = path[0], path[1:]
-    if not rest or not isinstance(content.get(name), dict):
-        return {key: value for key, value in content.items() if rest or key != name}
-    return {**content, name: _left_out(content[name], rest)}
+    if name == "*":
+        known = _by_name(said)
+        return [_ours(item, known.get(_item_name(item)), rest) for item in content] if _is_list(content) else content
+    if not isinstance(content, dict) or name not in content:
+        return content
+    inside = said.get(name) if isinstance(said, dict) else None
+    if rest:
+        return {**content, name: _ours(content[name], inside, rest)}
+    return {key: value for key, value in content.items() if key != name or inside not in _UNSAID}
+
+
+def _by_name(items: Any) -> dict[Any, Any]:
+    return {_item_name(item): item for item in items} if _is_list(items) else {}
+
+
+def _item_name(item: Any) -> str:
+    return str(item.get("name", "")) if isinstance(item, dict) else ""
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _name(manifest: JSONObject) -> tuple[str, str]:
