@@ -18,6 +18,7 @@ from echelon.api.manifest_config import ManifestUpdateStrategy
 from echelon.api.work import AppliedResource, ManifestCondition, ManifestResourceMeta, ManifestWork
 from echelon.engine.work.cleaning import Place, place_of
 from echelon.engine.work.conditions import find
+from echelon.engine.work.discretion import without_secrets
 from echelon.engine.work.drift import NO_REPAIR, Repair, count_of, drifted
 from echelon.engine.work.ignoring import IgnoreFieldError
 from echelon.engine.work.order import readable
@@ -105,7 +106,7 @@ class Known:
 
     def untried(self, ordinal: int, error: Exception) -> Handled:
         """Return what becomes of a manifest that could not even be tried; its object is what it was."""
-        why, again = failure(error)
+        why, again = failure(error, self.work.spec.workload.manifests[ordinal])
         meta = self._meta(ordinal)
         before = self.before.get(place_of(meta)) if meta.resource else None
         if before is None:
@@ -141,9 +142,9 @@ def is_ending(error: Exception) -> bool:
     return any(isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes)
 
 
-def failure(error: Exception) -> tuple[Apply, float]:
+def failure(error: Exception, manifest: JSONObject) -> tuple[Apply, float]:
     """Return what a failure says of a manifest, and when to try again."""
-    text = reason(error)
+    text = without_secrets(reason(error), manifest)
     if is_passing(error):
         return Unreached(text), SOON
     if isinstance(error, IgnoreFieldError):

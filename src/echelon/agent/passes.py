@@ -113,7 +113,7 @@ class Passes:
         try:
             spot, meta = await self._identify(ordinal, manifest)
         except UnknownKind as error:
-            why, again = failure(error)
+            why, again = failure(error, manifest)
             return Handled(Outcome(meta_of(ordinal, manifest), why, Unreadable(reason(error))), again=again)
         except ApiError as error:
             return known.untried(ordinal, error)
@@ -134,11 +134,13 @@ class Passes:
         except (ApiError, NotAllowed, FieldConflict, IgnoreFieldError) as error:
             if isinstance(error, NotFound):
                 self._kinds.forget(spot.kind.api_version)  # its CRD may have gone
-            return await self._failed(known, spot, meta, error)
+            return await self._failed(known, wanted, spot, meta, error)
         return _applied(known, Held(wanted, strategy), spot, meta, written)
 
-    async def _failed(self, known: Known, spot: Spot, meta: ManifestResourceMeta, error: Exception) -> Handled:
-        (why, again), repair, passing = failure(error), known.repair(spot), is_passing(error)
+    async def _failed(
+        self, known: Known, wanted: Wanted, spot: Spot, meta: ManifestResourceMeta, error: Exception
+    ) -> Handled:
+        (why, again), repair, passing = failure(error, wanted.manifest), known.repair(spot), is_passing(error)
         before = known.before.get(spot.place)
         drift = Drift(repair.count, waiting=before is not None and before.differs)
         said: Apply | None = why
