@@ -10,6 +10,7 @@ from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
 from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from echelon.api.meta import Condition
+from echelon.kube import errors
 from tests.agent.test_reports import job, ready
 from tests.agent.test_strategies import configs, ignoring, replicas, secret
 from tests.agent.world import World, config_map, deployment, target, told
@@ -220,6 +221,27 @@ def test_somebody_who_does_not_give_in_is_fought_less_and_less() -> None:
         await here.member.patch(CONFIG_MAP, "one", {"data": {"a": "spoke"}})
         await here.settle(1)
         assert (await here.member.get(CONFIG_MAP, "one"))["data"] == {"a": "hub"}
+
+    told(story)
+
+
+@pytest.mark.parametrize("what", ["configmaps", "appliedmanifestworks"])
+def test_what_cannot_be_put_back_now_is_tried_again_with_patience(what: str) -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        verb = "create" if what == "configmaps" else "patch"
+        here.way.refuse(verb, what, errors.Unavailable("connection refused"))
+        mark = len(here.way.requests)
+        await here.member.delete(CONFIG_MAP, "one")
+        await asyncio.sleep(100)
+        tried = [each for each in here.way.requests[mark:] if each[:2] == (verb, what)]
+        assert 5 <= len(tried) <= 20
+        assert await here.status("Applied") == "True"
+        here.way.relent()
+        await asyncio.sleep(61)
+        live = await here.member.get(CONFIG_MAP, "one")
+        assert (await here.record()).status.applied_resources[0].uid == live["metadata"]["uid"]
+        assert await here.status("Progressing") == "False"
 
     told(story)
 

@@ -58,6 +58,11 @@ class Handled:
     differs: bool = False
     repair: Repair = NO_REPAIR
 
+    @property
+    def repair_due(self) -> float:
+        """When the object is to be put back; what failed at that is tried again like any other failure."""
+        return self.repair.due if self.differs and self.held is not None else math.inf
+
     def seeing(self, seen: Sight) -> "Handled":
         """Return it with what the object has become since."""
         outcome, held, differs = replace(self.outcome, seen=seen), self.held, self.differs

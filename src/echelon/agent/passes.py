@@ -155,6 +155,7 @@ class Passes:
             again,
             passing,
             memory=before.memory if before is not None else None,
+            differs=passing and before is not None and before.differs,
             repair=repair,
         )
 

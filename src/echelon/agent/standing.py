@@ -42,12 +42,12 @@ class Standing:
 
     def repairs(self, now: float) -> list[int]:
         """Return which objects are to be put back now."""
-        return [number for number, each in enumerate(self.handled) if each.differs and each.repair.due <= now]
+        return [number for number, each in enumerate(self.handled) if each.repair_due <= now]
 
     @property
     def repair_due(self) -> float:
         """When the next object is to be put back."""
-        return min((each.repair.due for each in self.handled if each.differs), default=math.inf)
+        return min((each.repair_due for each in self.handled), default=math.inf)
 
 
 def asked_of(work: ManifestWork) -> Asked:
