@@ -48,6 +48,8 @@ def test_new_content_for_a_cluster_that_cannot_be_asked_is_in_flight_until_it_ca
         for _ in range(20):
             await asyncio.sleep(15)
             assert await phase(here) is Phase.PROGRESSING
+        written = running().clock.now() - timedelta(hours=1)
+        assert progress_of(await here.seen(), written).since == written  # its deadline goes on
         said = await here.condition("Applied")
         assert (said.status, said.reason, said.observed_generation) == ("Unknown", "ClusterUnreachable", 2)
         assert "connection refused" in said.message
@@ -88,6 +90,10 @@ def test_a_server_that_is_busy_for_a_moment_is_not_worth_a_word() -> None:
         assert here.way.requests.count(("get", "configmaps", "one")) >= 5
         assert (await here.seen()).status == status
         assert len(here.hub.writes_since(mark)) == 1  # the touch itself
+        mark = len(here.hub.commits)
+        here.way.refuse("create", APPLIED_MANIFEST_WORK.plural, errors.Unavailable("restarts"), times=3)
+        await here.work(config_map("two"), name="w2")
+        assert len(here.hub.writes_since(mark)) == 3  # the work itself, its finalizer, its status
 
     told(story)
 

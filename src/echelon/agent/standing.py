@@ -40,6 +40,11 @@ class Standing:
         """Whether the hub knows already where the work stands."""
         return work.status == self.reported and now < self.stale
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to tell of, because nobody answered so far and the next try may go well."""
+        return bool(self.handled) and all(each.passing and each.outcome.applied is None for each in self.handled)
+
     def repairs(self, now: float) -> list[int]:
         """Return which objects are to be put back now."""
         return [number for number, each in enumerate(self.handled) if each.repair_due <= now]

@@ -100,7 +100,8 @@ class Works:
             _log.info("%s waits: %s", name, wait)
             return self._settings.status_sync_seconds
         self._standing[name] = standing
-        if before is not None and standing.handled == before.handled and standing.is_told(work, now):
+        told = before is not None and standing.handled == before.handled and standing.is_told(work, now)
+        if told or standing.is_silent:
             return self._next_look(standing)
         return await self._tell(work, standing, now)
 

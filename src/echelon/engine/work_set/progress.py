@@ -94,9 +94,10 @@ def _judge(now: dict[str, Condition], everything: Sequence[Condition], spec: Man
     applied, degraded, progressing = now.get(APPLIED), now.get(DEGRADED), now.get(PROGRESSING)
     if applied is None:
         return _unreported("the agent has not reported on it yet")
-    if applied.status != "True":
-        phase = Phase.FAILED if applied.status == "False" else Phase.PROGRESSING
-        return _Verdict(phase, applied, APPLY_FAILED if phase is Phase.FAILED else applied.reason, applied.message)
+    if applied.status == "False":
+        return _Verdict(Phase.FAILED, applied, APPLY_FAILED, applied.message)
+    if applied.status != "True":  # nobody could be asked, so no clock of the cluster's has begun
+        return _Verdict(Phase.PROGRESSING, None, applied.reason, applied.message)
     known = {each.type for each in everything}
     if degraded is None and DEGRADED in known:
         return _unreported("the agent has not reported yet whether it is degraded")
