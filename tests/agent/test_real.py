@@ -21,7 +21,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP as CLUSTER_GROUP
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
+from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT
 from echelon.api.kinds import Kind
 from echelon.api.rbac import ROLE, ROLE_BINDING
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, ManifestWork
@@ -351,5 +351,73 @@ def test_the_rights_of_an_agent_end_at_the_border_of_its_namespace(place: Place)
 
             await real.until(known)
             await border(agent, mine, theirs)
+
+    place.tell(story)
+
+
+def many_kinds() -> list[JSONObject]:
+    """Manifests in which a server fills in a lot."""
+    meta = {"name": "many", "namespace": "x"}
+    pods = deployment("many")["spec"]["template"]
+    selector = {"matchLabels": {"app": "many"}}
+    once = {"template": {"spec": {**pods["spec"], "restartPolicy": "Never"}}}
+    ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
+    said: dict[tuple[str, str], JSONObject] = {
+        ("v1", "Service"): {"spec": {"type": "NodePort", "selector": {"app": "many"}, "ports": ports}},
+        ("v1", "Secret"): {"stringData": {"password": "hunter2"}},
+        ("v1", "ServiceAccount"): {},
+        ("apps/v1", "StatefulSet"): {"spec": {"serviceName": "many", "selector": selector, "template": pods}},
+        ("apps/v1", "DaemonSet"): {"spec": {"selector": selector, "template": pods}},
+        ("batch/v1", "Job"): {"spec": once},
+        ("batch/v1", "CronJob"): {"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": once}}},
+        ("autoscaling/v2", "HorizontalPodAutoscaler"): {
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "many"},
+                "maxReplicas": 3,
+            }
+        },
+        ("policy/v1", "PodDisruptionBudget"): {"spec": {"selector": selector, "maxUnavailable": "50%"}},
+        ("networking.k8s.io/v1", "NetworkPolicy"): {"spec": {"podSelector": selector, "ingress": [{}]}},
+        ("networking.k8s.io/v1", "Ingress"): {
+            "spec": {"defaultBackend": {"service": {"name": "many", "port": {"name": "http"}}}}
+        },
+    }
+    return [{"apiVersion": version, "kind": kind, "metadata": meta, **body} for (version, kind), body in said.items()]
+
+
+@pytest.mark.parametrize("strategy", ["Update", "ServerSideApply"])
+def test_what_a_server_makes_of_manifests_is_no_drift_and_what_people_make_is(place: Place, strategy: str) -> None:
+    async def story(real: Real) -> None:
+        manifests = [*many_kinds(), deployment("scaled", replicas=3)]
+        update = {"type": strategy, **({} if strategy == "Update" else {"serverSideApply": {"force": True}})}
+        first = await real.work("drift", *manifests)
+        metas = [each.resource_meta for each in first.status.resource_status.manifests]
+        chosen = [
+            {"resourceIdentifier": target(each.resource, "*", each.group, "*"), "updateStrategy": update}
+            for each in metas
+        ]
+        work = await real.work("drift", *manifests, manifestConfigs=chosen)
+        await real.applied("drift", *["True"] * len(manifests))
+        note = {"metadata": {"annotations": {"echelon.dev/retried-at": "now"}}}
+        await real.client.patch(MANIFEST_WORK, "drift", MergePatch(note), place.cluster)
+        for kind, name, change in (
+            (DEPLOYMENT, "scaled", {"spec": {"replicas": 1}}),
+            (SECRET, "many", {"data": {"password": "c3BhbQ=="}}),
+        ):
+            await real.client.patch(kind.untyped(), name, MergePatch(change), place.apps)
+        await real.client.delete(SERVICE, "many", place.apps)
+
+        async def told() -> bool:
+            seen = (await real.seen("drift")).status.resource_status.manifests
+            drifted = {each.resource_meta.kind for each in seen for said in each.conditions if said.type == "Drifted"}
+            assert drifted <= {"Deployment", "Secret", "Service"}
+            return len(drifted) == 3
+
+        await real.until(told)
+        assert (await real.get(DEPLOYMENT, "scaled"))["spec"]["replicas"] == 3
+        assert (await real.get(SECRET, "many"))["data"] == {"password": "aHVudGVyMg=="}
+        assert await real.has(SERVICE, "many")
+        assert (await real.seen("drift")).metadata.generation == work.metadata.generation
+        await real.end("drift")
 
     place.tell(story)
