@@ -102,7 +102,8 @@ def failure_of(work: WorkView, deadline: timedelta | None, now: datetime) -> Clu
     waits for its recovery, so it takes no place.
     """
     status, end = (work.left, work.status.since) if work.left is not None else (work.status, now)
-    late = deadline is not None and status.since is not None and (end or now) - status.since >= deadline
+    begun = status.deadline_from or status.since
+    late = deadline is not None and begun is not None and (end or now) - begun >= deadline
     if status.phase in _FAILED or (late and status.phase not in _DONE):
         return ClusterStatus(work.cluster, Phase.TIMED_OUT, status.since)
     return None
