@@ -1,16 +1,16 @@
-"""Golden vectors: those beside the repository, and those of a directory that `ECHELON_VECTORS` names, plain or gzip."""
+"""Golden vectors: those of the repository, and those of a directory that `ECHELON_VECTORS` names, plain or gzip."""
 
 import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "../shared/vectors"
+OURS = Path(__file__).resolve().parents[1] / "vectors"
 
 
 def files(name: str) -> list[Path]:
     more = os.environ.get("ECHELON_VECTORS")
-    directories = [BESIDE_THE_REPOSITORY, *([Path(more)] if more else [])]
+    directories = [OURS, *([Path(more)] if more else [])]
     paths = [each / f"{name}.jsonl{suffix}" for each in directories for suffix in ("", ".gz")]
     return [path for path in paths if path.is_file()]
 
