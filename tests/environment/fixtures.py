@@ -1,54 +1,68 @@
 """Fixtures for tests that need real Kubernetes, and what happens where there is none.
 
-On a machine without Go and without the programs such tests are skipped, and one line at the end says so. Where
+On a machine without the programs such tests are skipped, and a line at the end says so. Where
 `ECHELON_REQUIRE_KUBERNETES` is set, as before a merge, they fail instead: a suite that silently shrank proves nothing.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tools.kubernetes.build import BuildError
 
 from tests.environment.access import Access
 from tests.environment.programs import ABSENCE, MissingProgramError, Programs, programs
-from tests.environment.shared import shared_plane
+from tests.environment.shared import directory_of_the_run, shared_plane
 
 REQUIRED = "ECHELON_REQUIRE_KUBERNETES"
+NO_KUBECTL = (
+    "no kubectl: install one, let KUBECTL name one, or run `make kubernetes`, which builds one where there is Go"
+)
 
 
 @pytest.fixture(scope="session")
-def kubernetes(request: pytest.FixtureRequest) -> Programs:
-    """The Kubernetes programs, built if need be."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
+def kubernetes() -> Programs:
+    """The Kubernetes programs."""
     try:
-        # A build takes minutes, so its progress must be seen.
-        with capture.global_and_fixture_disabled():
-            found = programs()
+        found = programs()
     except (BuildError, MissingProgramError) as error:
         pytest.fail(f"real Kubernetes cannot be run: {error}", pytrace=False)
-    if found is None and os.environ.get(REQUIRED):
-        pytest.fail(f"{REQUIRED} is set, and there is {ABSENCE}", pytrace=False)
     if found is None:
-        pytest.skip(ABSENCE)
+        lacking(ABSENCE)
     return found
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """Path of a real kubectl: `$KUBECTL`, else the one on the PATH, else the one beside the Kubernetes programs."""
+    wanted = os.environ.get("KUBECTL") or "kubectl"
+    if found := shutil.which(wanted):
+        return found
+    if wanted != "kubectl":
+        pytest.fail(f"KUBECTL is {wanted}, which is no program", pytrace=False)
+    built = programs()
+    return str(built.path("kubectl")) if built is not None and built.has(["kubectl"]) else lacking(NO_KUBECTL)
+
+
+def lacking(what: str) -> NoReturn:
+    """Skip what needs something that this machine has not; before a merge, fail."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, and there is {what}", pytrace=False)
+    pytest.skip(what)
 
 
 @pytest.fixture(scope="session")
 def control_plane(kubernetes: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     """A plane without controllers, the same one for all tests and workers: use names of your own."""
-    with shared_plane(kubernetes, _directory_of_the_run(tmp_path_factory) / "control-plane") as access:
+    with shared_plane(kubernetes, directory_of_the_run(tmp_path_factory) / "control-plane") as access:
         yield access
 
 
-def _directory_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line how much was not tested."""
-    skipped = [report for report in terminalreporter.getreports("skipped") if ABSENCE in str(report.longrepr)]
-    if skipped:
-        terminalreporter.write_line(f"{len(skipped)} tests were skipped: {ABSENCE}", yellow=True)
+    """Say in a line each what was not tested, and how it can be."""
+    skipped = [str(report.longrepr) for report in terminalreporter.getreports("skipped")]
+    for absence in (ABSENCE, NO_KUBECTL):
+        if number := sum(absence in each for each in skipped):
+            terminalreporter.write_line(f"{number} tests were skipped: {absence}", yellow=True)

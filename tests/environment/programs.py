@@ -1,12 +1,11 @@
-"""Finding the Kubernetes programs, or having them built.
+"""Finding the Kubernetes programs. Nothing is built here: a build takes minutes, and a test that hangs is ended sooner.
 
-Three kinds of machine run the tests: one that carries the programs already (`KUBEBUILDER_ASSETS`, as controller-runtime
-calls it), one with a Go compiler, where they are built once, and one with neither. The last is no mistake; the tests
-that need Kubernetes decide what its absence means to them.
+They are in a directory that `KUBEBUILDER_ASSETS` names, as controller-runtime calls it, or where `make kubernetes` has
+put them. A machine without them is no mistake; the tests that need Kubernetes decide what its absence means to them.
 """
 
 import os
-import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,10 @@ from tools.kubernetes import build
 
 ASSETS = "KUBEBUILDER_ASSETS"
 NEEDED = ("etcd", "kube-apiserver")
-ABSENCE = f"no real Kubernetes: there is no Go to build it with, and {ASSETS} does not name a directory that has it"
+ABSENCE = (
+    "no real Kubernetes: `make kubernetes` builds it where there is Go (a quarter of an hour, once), "
+    f"or {ASSETS} names a directory that has it"
+)
 
 
 class MissingProgramError(Exception):
@@ -41,18 +43,24 @@ class Programs:
 
 
 def programs() -> Programs | None:
-    """Return the programs, after building them where that is possible; None where it is not."""
+    """Return the programs; None where there are none."""
     if named := os.environ.get(ASSETS):
         given = Programs(Path(named).expanduser().absolute())
         if not given.has(NEEDED):
             raise MissingProgramError(f"{ASSETS} is {named}, and {' or '.join(NEEDED)} is not there")
         return given
-    if not shutil.which("go") and not os.environ.get("ECHELON_KUBERNETES_DIR"):
-        return None
-    cached = Programs(build.program_directory())
-    if not all(build.is_built(program, cached.directory) for program in build.PROGRAMS):
-        if not shutil.which("go"):
-            return cached if cached.has(NEEDED) else None
-        for program in build.PROGRAMS:
-            build.build(program, cached.directory)
-    return cached
+    built = build.built_directory()
+    return Programs(built) if built is not None and Programs(built).has(NEEDED) else None
+
+
+def main() -> None:
+    """Say before a run what it will be compared with."""
+    found = programs()
+    print(f"==> real Kubernetes: {found.directory}" if found else f"==> {ABSENCE}; those tests are skipped")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (build.BuildError, MissingProgramError) as error:
+        sys.exit(f"error: {error}")

@@ -6,6 +6,7 @@ plane when it gets that lock exclusively. A worker that comes later finds no pla
 """
 
 import fcntl
+import os
 import subprocess
 import sys
 import time
@@ -13,12 +14,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.environment.access import Access
 from tests.environment.control_plane import START_SECONDS, ControlPlane, ControlPlaneError
 from tests.environment.programs import Programs
 
 ROOT = Path(__file__).parents[2]
 _RUNNING = "address"
+
+
+def directory_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that all workers of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 
 
 @contextmanager

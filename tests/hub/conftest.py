@@ -93,10 +93,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
 
 
 @pytest.fixture(scope="session")
-def crds(hub: HubProcess, kubectl: str) -> HubProcess:
-    """The shared hub after `kubectl apply` of the CRDs."""
-    documents = yaml.safe_dump_all(registry.crds())
-    Kubectl(kubectl, hub.kubeconfig)("apply", "--server-side", "-f", "-", stdin=documents)
+def crds(hub: HubProcess) -> HubProcess:
+    """The shared hub with the CRDs."""
+    api = Api.of(hub.kubeconfig)
+    for document in registry.crds():
+        api.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document)
     return hub
 
 

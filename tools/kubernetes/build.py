@@ -99,10 +99,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def program_directory() -> Path:
     """Where the programs of these pins, this Go and this processor are kept."""
-    if named := os.environ.get("ECHELON_KUBERNETES_DIR"):
-        return Path(named).expanduser().absolute()
+    return _named_directory() or _cache() / cache_key()
+
+
+def built_directory() -> Path | None:
+    """Where the programs are, if they are built. Go is not asked where nothing can be: it may load another Go first."""
+    if named := _named_directory():
+        return named
+    if not _cache().is_dir() or not shutil.which("go"):
+        return None
+    directory = program_directory()
+    return directory if all(is_built(program, directory) for program in PROGRAMS) else None
+
+
+def _named_directory() -> Path | None:
+    named = os.environ.get("ECHELON_KUBERNETES_DIR")
+    return Path(named).expanduser().absolute() if named else None
+
+
+def _cache() -> Path:
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser().absolute() / "echelon" / "kubernetes" / cache_key()
+    return Path(cache).expanduser().absolute() / "echelon" / "kubernetes"
 
 
 def cache_key() -> str:
