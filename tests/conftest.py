@@ -1,29 +1,69 @@
 """What tests of every part need."""
 
 import os
-import shutil
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
+from tests.budgets import BUDGETS, FULL, Lives, plan_of, told
+from tests.environment.shared import directory_of_the_run
+
 pytest_plugins = ["tests.environment.fixtures"]
 
+LIVES = "lives"
+TRIED = pytest.StashKey[Lives]()
 
 # How fast the machine is decides no test. CI tries the same examples each time; everybody else explores.
-settings.register_profile("echelon", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
-settings.load_profile("echelon")
+settings.register_profile("full", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.register_profile("quick", settings.get_profile("full"), max_examples=30)
+settings.load_profile("full" if os.environ.get(FULL) else "quick")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Deal a simulation out in shares."""
+    marker = metafunc.definition.get_closest_marker(LIVES)
+    if marker is not None:
+        shares = plan_of(BUDGETS[marker.args[0]]).shares
+        names = [f"{number} of {shares}" for number in range(1, shares + 1)]
+        metafunc.parametrize("lives", names, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of a group, which share something costly, first: from there one worker gets them in one piece."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    """Put first what is long: tests of a group, which one worker gets in one piece from there, and simulations."""
+    long = ("xdist_group", LIVES)
+    items.sort(key=lambda item: next((n for n, name in enumerate(long) if item.get_closest_marker(name)), len(long)))
 
 
-@pytest.fixture(scope="session")
-def kubectl() -> str:
-    """Path of a real kubectl: `$KUBECTL`, else the one on the PATH. A test that needs one fails without it."""
-    wanted = os.environ.get("KUBECTL") or "kubectl"
-    found = shutil.which(wanted)
-    if found is None:
-        pytest.fail(f"{wanted} was not found: install kubectl, or let KUBECTL name one", pytrace=False)
-    return found
+@pytest.fixture
+def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lives:
+    """The seeds that a share of a simulation tries."""
+    name = request.node.get_closest_marker(LIVES).args[0]
+    counter = directory_of_the_run(tmp_path_factory) / f"seeds of {request.node.originalname}"
+    request.node.stash[TRIED] = Lives(name, plan_of(BUDGETS[name]), counter)
+    return request.node.stash[TRIED]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Give a simulation a name under which one seed of it can be run again: in a share there are others then."""
+    if TRIED in pyfuncitem.stash:
+        os.environ["PYTEST_CURRENT_TEST"] = f"{pyfuncitem.nodeid.partition('[')[0]} (call)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call" and TRIED in item.stash:
+        report.user_properties.append((LIVES, item.stash[TRIED].record))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which lives were lived."""
+    reports = [report for state in ("passed", "failed") for report in terminalreporter.getreports(state)]
+    records = [value for report in reports for name, value in report.user_properties if name == LIVES]
+    for line in told(records):
+        terminalreporter.write_line(line)

@@ -16,12 +16,13 @@ from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.crd import crd
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
-from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, seeds, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.errors import AlreadyExists
 from echelon.kube.faults import Faults
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, config_map
+from tests.budgets import Lives
 
 HUBS = tuple(hub_hash(f"https://{name}.example") for name in ("hub", "moved", "moved-again"))
 ALWAYS = ("kept", "shared")
@@ -138,9 +139,10 @@ def _of(obj: JSONObject, work: str) -> bool:
 SCENARIO = Scenario("works under faults", build, goal, (Invariant("wanted objects stay", kept),), chaos_seconds=400.0)
 
 
-@pytest.mark.parametrize("seed", seeds(20))
-def test_an_agent_gets_through_chaos(seed: int) -> None:
-    simulate(SCENARIO, seed)
+@pytest.mark.lives("agent")
+def test_an_agent_gets_through_chaos(lives: Lives) -> None:
+    for seed in lives:
+        lives.note(simulate(SCENARIO, seed))
 
 
 @pytest.mark.parametrize("side", ["crash_before", "crash_after"])
@@ -155,9 +157,11 @@ def test_an_agent_can_die_at_any_write(side: str) -> None:
     assert crashed > 25
 
 
-@pytest.mark.parametrize("seed", seeds(10))
-def test_an_agent_gets_through_chaos_while_its_hub_moves(seed: int) -> None:
-    simulate(replace(SCENARIO, name="works under faults on a hub that moves", build=partial(build, hubs=HUBS)), seed)
+@pytest.mark.lives("agent of a moving hub")
+def test_an_agent_gets_through_chaos_while_its_hub_moves(lives: Lives) -> None:
+    scenario = replace(SCENARIO, name="works under faults on a hub that moves", build=partial(build, hubs=HUBS))
+    for seed in lives:
+        lives.note(simulate(scenario, seed))
 
 
 @pytest.mark.parametrize("side", ["crash_before", "crash_after"])

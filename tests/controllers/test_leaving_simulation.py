@@ -15,11 +15,12 @@ from echelon.api.crd import crd
 from echelon.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from echelon.api.work import MANIFEST_WORK
 from echelon.controllers.running import Controllers
-from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, seeds, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.faults import Faults
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, config_map
+from tests.budgets import Lives
 
 LABEL = "cluster.open-cluster-management.io/managedCluster"
 
@@ -111,6 +112,7 @@ def test_whoever_dies_at_any_write_the_cluster_leaves_in_order(side: str) -> Non
     assert crashed > 10
 
 
-@pytest.mark.parametrize("seed", seeds(20))
-def test_a_cluster_leaves_through_chaos(seed: int) -> None:
-    simulate(SCENARIO, seed)
+@pytest.mark.lives("leaving")
+def test_a_cluster_leaves_through_chaos(lives: Lives) -> None:
+    for seed in lives:
+        lives.note(simulate(SCENARIO, seed))

@@ -16,10 +16,11 @@ from echelon.api.core import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import running
-from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, seeds, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
+from tests.budgets import Lives
 from tests.controllers.hub import CRDS, NS, SET_LABEL
 
 STABLE = [f"s{number}" for number in range(6)]
@@ -95,6 +96,7 @@ SCENARIO = Scenario(
 )
 
 
-@pytest.mark.parametrize("seed", seeds(16))
-def test_what_came_after_the_past_that_is_shown_stays_decided(seed: int) -> None:
-    simulate(SCENARIO, seed, replace(FAULTS, stall=0.2 if seed % 2 else 0.0))
+@pytest.mark.lives("placement in the past")
+def test_what_came_after_the_past_that_is_shown_stays_decided(lives: Lives) -> None:
+    for seed in lives:
+        lives.note(simulate(SCENARIO, seed, replace(FAULTS, stall=0.2 if seed % 2 else 0.0)))

@@ -1,7 +1,6 @@
 """A placement controller that is killed, starved and lied to: no cluster that stays selected is ever missing.
 
-One life proves little, so there are thousands, of a tenth of a second each. They are dealt out in portions, for the
-processors to share.
+One life proves little, so there are as many as the budget allows, of a tenth of a second each.
 """
 
 import logging
@@ -11,10 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from echelon.fleet.simulation import seeds
+from tests.budgets import Lives
 from tests.controllers.placement_world import SEEN, live
-
-LIVES = 2000
-PORTION = 50
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +23,10 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("first", seeds(LIVES)[::PORTION])
-def test_nobody_vanishes_whatever_goes_wrong(first: int) -> None:
-    commits = [live(seed).commits for seed in seeds(PORTION, first)]
-    assert min(commits) > 60
+@pytest.mark.lives("placement")
+def test_nobody_vanishes_whatever_goes_wrong(lives: Lives) -> None:
+    for seed in lives:
+        assert lives.note(live(seed)).commits > 60
 
 
 @pytest.mark.parametrize("seed", [4912, 1272])

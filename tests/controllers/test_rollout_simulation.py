@@ -1,7 +1,7 @@
 """A rollout that is disturbed in every way there is: the rules hold at every moment, and in the end all is said.
 
-One life proves little, so there are thousands of pretended fleets, of less than two tenths of a second each, and a
-hundred real ones. They are dealt out in portions, for the processors to share.
+One life proves little, so there are as many as the budget allows: pretended fleets, of two tenths of a second each, and
+real ones.
 """
 
 import asyncio
@@ -15,12 +15,10 @@ import pytest
 from echelon.fleet.loop import running
 from echelon.fleet.member.trouble import CrashLoop, Flapping, ImageError, Offline, Script, SlowStart
 from echelon.fleet.simulation import Invariant, Scenario, World, seeds, simulate
+from tests.budgets import Lives
 from tests.controllers.rollout_fleet import GROUPS, Fleet
 from tests.controllers.rollout_people import CLUSTERS, SEEN, drawn_strategy
 from tests.controllers.rollout_world import everything_is_as_it_should_be, live, the_rules_are_kept
-
-LIVES, PORTION = 2000, 100
-REAL_LIVES, REAL_PORTION = 100, 10
 
 
 @pytest.fixture(autouse=True)
@@ -32,17 +30,19 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("first", seeds(LIVES)[::PORTION])
-def test_the_rules_of_a_rollout_are_kept_whatever_goes_wrong(first: int) -> None:
+@pytest.mark.lives("rollouts")
+def test_the_rules_of_a_rollout_are_kept_whatever_goes_wrong(lives: Lives) -> None:
+    for seed in lives:
+        lives.note(live(seed))
+
+
+def test_these_rollouts_are_not_boring() -> None:
     before, injected = Counter(SEEN), Counter[str]()
-    for seed in seeds(PORTION, first):
+    for seed in range(40):
         injected += Counter(live(seed).injected)
-    if len(seeds(2)) == 1:
-        return
-    # That these worlds are worth running: everything happened, and often enough.
     happened = SEEN - before
-    assert happened["start"] > 5 * PORTION
-    assert happened["deletion"] > PORTION // 10
+    assert happened["start"] > 5 * 40
+    assert happened["deletion"] > 4
     acts = ("upgrade", "undo", "change_strategy", "pause", "abort", "approve", "retry")
     for act in (*acts, "move", "come_and_go", "shift", "make_anew"):
         assert happened[act] > 3, act
@@ -106,7 +106,7 @@ REAL = Scenario(
 )
 
 
-@pytest.mark.parametrize("first", seeds(REAL_LIVES)[::REAL_PORTION])
-def test_real_agents_and_clusters_keep_the_rules_too(first: int) -> None:
-    for seed in seeds(REAL_PORTION, first):
-        simulate(REAL, seed)
+@pytest.mark.lives("rollouts on real clusters")
+def test_real_agents_and_clusters_keep_the_rules_too(lives: Lives) -> None:
+    for seed in lives:
+        lives.note(simulate(REAL, seed))

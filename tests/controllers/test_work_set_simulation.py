@@ -22,10 +22,11 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import running
-from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, seeds, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
+from tests.budgets import Lives
 from tests.controllers.hub import CRDS as CLUSTER_CRDS
 from tests.controllers.hub import INDEX_LABEL, NS, PLACEMENT_LABEL
 from tests.controllers.work_world import CRDS, TRUSTING, condition, per_group, progressive, template
@@ -33,7 +34,6 @@ from tests.controllers.work_world import CRDS, TRUSTING, condition, per_group, p
 CLUSTERS = [f"c{number}" for number in range(6)]
 ALLOWED = 2
 LAST = "4"
-LIVES, PORTION = 60, 10
 CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, server_error=0.1, latency=(0.0, 0.3))
 
 
@@ -196,16 +196,20 @@ def scenario(strategy: JSONObject, *, regroup: bool) -> Scenario:
 
 WINDOW = scenario(progressive(maxConcurrency=ALLOWED), regroup=True)
 GROUPS = scenario(per_group(), regroup=False)  # of two clusters each
+SIDES = ((WINDOW, "crash_after"), (GROUPS, "crash_before"))
 
 
-@pytest.mark.parametrize("first", seeds(LIVES)[::PORTION])
-def test_no_work_is_lost_and_few_are_busy_whatever_goes_wrong(first: int) -> None:
-    for seed in seeds(PORTION, first):
-        assert simulate(WINDOW if seed % 3 else GROUPS, seed, CRUEL).commits > 60
+@pytest.mark.lives("work sets")
+def test_no_work_is_lost_and_few_are_busy_whatever_goes_wrong(lives: Lives) -> None:
+    for seed in lives:
+        assert lives.note(simulate(WINDOW if seed % 3 else GROUPS, seed, CRUEL)).commits > 60
 
 
-@pytest.mark.parametrize("portion", range(6))
-def test_a_crash_at_any_write_changes_nothing_in_the_end(portion: int) -> None:
-    for number in range(portion + 1, 55, 6):
-        simulate(WINDOW, number, Faults(crash_after=number))
-        simulate(GROUPS, number, Faults(crash_before=number))
+@pytest.mark.lives("crashes of work sets")
+def test_a_crash_at_any_write_changes_nothing_in_the_end(lives: Lives) -> None:
+    moments = [(scenario, side, number) for scenario, side in SIDES for number in range(1, 55)]
+    Random(0).shuffle(moments)  # noqa: S311 - so that the first ones are a fair sample, the same one each time
+    for each in lives.below(len(moments)):
+        scenario, side, number = moments[each]
+        crash: Any = {side: number}
+        lives.note(simulate(scenario, number, Faults(**crash)))

@@ -33,6 +33,7 @@ from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.controller import Controller
 from echelon.kube.faults import NO_FAULTS, Faults, FaultyClient
 from echelon.kube.informer import Informer
+from tests.budgets import Lives
 
 PARENT_LABEL = "example.com/parent"
 RESOURCE = "configmaps"
@@ -243,11 +244,12 @@ def scenario_of(kind: type[Replicas], **changes: object) -> Scenario:
     return replace(scenario, **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", seeds(24))
-def test_a_level_based_controller_survives_every_mixture_of_faults(seed: int) -> None:
-    outcome = simulate(scenario_of(Replicas), seed)
-    assert outcome.commits > 25
-    assert outcome.seconds >= 900
+@pytest.mark.lives("runtime")
+def test_a_level_based_controller_survives_every_mixture_of_faults(lives: Lives) -> None:
+    for seed in lives:
+        outcome = lives.note(simulate(scenario_of(Replicas), seed))
+        assert outcome.commits > 25
+        assert outcome.seconds >= 900
 
 
 def test_the_seeds_have_met_every_kind_of_fault() -> None:

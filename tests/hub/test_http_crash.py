@@ -1,6 +1,6 @@
 """kill -9 of a hub under load, seen from outside: over HTTPS, with acknowledgements and a watch as the only witnesses.
 
-`tests/hub/storage/crash` does the same to the store alone, much more often. `ECHELON_CRASHES` scales both.
+`tests/hub/storage/crash` does the same to the store alone, much more often.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
+from tests.budgets import Lives
 from tests.hub.api import MERGE_PATCH, Api, config_map
 
-CRASHES = int(os.environ.get("ECHELON_CRASHES", "200")) // 8
 WRITERS = 3
 KEYS = 12
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -188,13 +188,14 @@ def durable(tmp_path: Path) -> Iterator[Hub]:
             os.kill(running.pid, signal.SIGKILL)
 
 
-def test_nothing_that_a_client_was_told_is_lost_by_kill_9(durable: Hub) -> None:
+@pytest.mark.lives("kill -9 of the hub")
+def test_nothing_that_a_client_was_told_is_lost_by_kill_9(durable: Hub, lives: Lives) -> None:
     seed = int(os.environ.get("ECHELON_SEED", "0")) or random.SystemRandom().getrandbits(32)
     print(f"ECHELON_SEED={seed}")  # shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - a test that can be run again
     witness = Witness()
     failures: list[BaseException] = []
-    for _ in range(CRASHES):
+    for _ in lives:
         api = durable.start()
         if witness.watched == 0:
             witness.watched = int(api.ok("GET", MAPS)["metadata"]["resourceVersion"])
@@ -213,4 +214,4 @@ def test_nothing_that_a_client_was_told_is_lost_by_kill_9(durable: Hub) -> None:
     inspect(durable.start(), witness)
     assert durable.end(signal.SIGTERM) == 0
     print(f"{witness.acknowledged} writes were acknowledged")
-    assert witness.acknowledged > CRASHES, "the hub was always killed before anybody had written"
+    assert witness.acknowledged > len(lives.seen), "the hub was always killed before anybody had written"

@@ -1,7 +1,6 @@
 """kill -9 at any moment: what was acknowledged stays, what is there is whole, and no revision is used twice.
 
-`ECHELON_CRASHES` says how many times (200). The state is kept from one kill to the next, so each start also replays
-what the crashes before it left behind.
+The state is kept from one kill to the next, so each start also replays what the crashes before it left behind.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.budgets import Lives
 
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import Entry, Key, Store
 
-CRASHES = int(os.environ.get("ECHELON_CRASHES", "200"))
 WRITER = Path(__file__).with_name("writer.py")
 
 
@@ -120,13 +119,14 @@ async def inspect(path: Path, known: Known) -> None:
     await log.close()
 
 
-def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path, nursery: Nursery) -> None:
+@pytest.mark.lives("kill -9 of the store")
+def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path, nursery: Nursery, lives: Lives) -> None:
     seed = int(os.environ.get("ECHELON_SEED", "0")) or random.SystemRandom().getrandbits(32)
     print(f"ECHELON_SEED={seed}")  # shown when the test fails
     rng = random.Random(seed)  # noqa: S311 - a test that can be run again
     data, copy, report, known = tmp_path / "data", tmp_path / "copy", tmp_path / "report", Known()
     data.mkdir()
-    for generation in range(CRASHES):
+    for generation in lives:
         report.write_bytes(b"")
         order = [str(data / "hub.db"), generation, rng.getrandbits(32), str(report)]
         nursery.run_and_kill(order, rng.random() * 0.15)
@@ -139,4 +139,4 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path, nursery: Nursery
         else:
             asyncio.run(inspect(data / "hub.db", known))
     print(f"{known.acks} writes acknowledged, revision {known.revision}")
-    assert known.acks > CRASHES, "the children were killed before they wrote anything"
+    assert known.acks > len(lives.seen), "the children were killed before they wrote anything"
