@@ -1,7 +1,6 @@
 # Every target sets up what it needs, once, in .venv. Run `make help` for a list.
 
 PYTHON ?= python3
-KUBECTL ?= $(shell command -v kubectl)
 ARGS ?=
 
 BIN := .venv/bin
@@ -12,18 +11,27 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
-.PHONY: help demo test check bench crds format lock clean kubernetes kubectl
+.PHONY: help demo test test-all check bench crds format lock clean kubernetes
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Roll a change out on a simulated fleet, and watch it
 	@$(BIN)/echelon demo $(ARGS)
 
-test: $(READY) kubernetes kubectl ## Run the tests; ARGS="tests/hub -k watch" narrows them down
+test: $(READY) ## Run the tests, minutes of them; ARGS="tests/hub -k watch" narrows them down
+	@$(BIN)/python -m tests.environment
 	@echo "==> tests"
-	@export KUBECTL="$(KUBECTL)"; [ -n "$$KUBECTL" ] || KUBECTL="$$(cat .venv/.kubectl)"; \
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+
+test-all: $(READY) kubernetes ## Run them with real Kubernetes, and simulations for as long as they are worth it
+	@ECHELON_FULL=1 ECHELON_REQUIRE_KUBERNETES=1 $(MAKE) test
+
+kubernetes: $(READY) ## Build the Kubernetes programs that tests compare with, where there is Go
+	@if [ -n "$${KUBEBUILDER_ASSETS:-}" ]; then echo "==> Kubernetes: the programs in $$KUBEBUILDER_ASSETS"; \
+	elif ! $(BIN)/python tools/kubernetes/build.py --check >/dev/null 2>&1; then \
+	  echo "==> building Kubernetes for the tests (a quarter of an hour, once)"; \
+	  $(BIN)/python tools/kubernetes/build.py >/dev/null; fi
 
 check: $(READY) ## Check style, types and the direction of imports
 	@echo "==> ruff";         $(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
@@ -58,19 +66,3 @@ $(READY): requirements.txt pyproject.toml
 	@$(PIP) install --no-compile --require-hashes -r requirements.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
-
-# Tests compare with real Kubernetes, built from source where there is Go and nobody named prebuilt programs.
-kubernetes: $(READY)
-	@if [ -n "$${KUBEBUILDER_ASSETS:-}" ]; then echo "==> Kubernetes: the programs in $$KUBEBUILDER_ASSETS"; \
-	elif command -v go >/dev/null || [ -n "$${ECHELON_KUBERNETES_DIR:-}" ]; then \
-	  $(BIN)/python tools/kubernetes/build.py --check >/dev/null 2>&1 || { \
-	    echo "==> building Kubernetes for the tests (a quarter of an hour, once)"; \
-	    $(BIN)/python tools/kubernetes/build.py >/dev/null; }; \
-	else echo "==> no Go and no KUBEBUILDER_ASSETS: tests against real Kubernetes are skipped"; fi
-
-# Tests talk to the hub with a real kubectl. Where there is none, one is built from source; that needs Go.
-kubectl: $(READY)
-ifeq ($(KUBECTL),)
-	@echo "==> no kubectl on the PATH: building one (slow, once)"
-	@echo "$$($(BIN)/python tools/kubernetes/build.py kubectl)/kubectl" >.venv/.kubectl
-endif

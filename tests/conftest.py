@@ -31,6 +31,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what is long: tests of a group, which one worker gets in one piece from there, and simulations."""
+    for item in items if not os.environ.get(FULL) else ():
+        if item.get_closest_marker("full"):
+            item.add_marker(pytest.mark.skip("left to make test-all"))
     long = ("xdist_group", LIVES)
     items.sort(key=lambda item: next((n for n, name in enumerate(long) if item.get_closest_marker(name)), len(long)))
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,24 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_a_small_fleet_is_measured_from_outside_and_from_inside() -> None:
-    done = bench("--clusters", "50", "-o", "json")
+def measured(*what: str) -> Any:
+    done = bench(*what, "--clusters", "50", "-o", "json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_a_small_fleet_is_measured_from_outside() -> None:
+    said = measured("hub")
     assert said["clusters"] == 50
     assert said["figures"].keys() == MEANINGS.keys()
     assert all(figure["value"] > 0 for name, figure in said["figures"].items() if not name.endswith("_cpu"))
     assert {"create", "list", "get", "update status", "watch fan-out"} <= said["phases"].keys()
+
+
+@pytest.mark.full
+def test_everything_is_measured_in_one_go() -> None:
+    said = measured()
+    assert said["figures"].keys() == MEANINGS.keys()
     assert sum(said["pipeline"].values()) > 0
     assert len(said["rollout"]) == 4
     assert all(milliseconds > 0 for milliseconds in said["rollout"].values())

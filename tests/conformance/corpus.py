@@ -70,7 +70,8 @@ def full_sample(kind: AnyKind) -> Path:
 
 def kinds() -> list[AnyKind]:
     """The custom kinds that have a sample to break."""
-    return [kind for kind in registry.custom_kinds() if any(kind_of(load(path)) == kind for path in samples("good-"))]
+    sampled = {kind_of(load(path)) for path in samples("good-")}
+    return [kind for kind in registry.custom_kinds() if kind in sampled]
 
 
 def mutations(kind: AnyKind) -> list[Mutation]:

@@ -5,7 +5,6 @@ put them. A machine without them is no mistake; the tests that need Kubernetes d
 """
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,16 +50,3 @@ def programs() -> Programs | None:
         return given
     built = build.built_directory()
     return Programs(built) if built is not None and Programs(built).has(NEEDED) else None
-
-
-def main() -> None:
-    """Say before a run what it will be compared with."""
-    found = programs()
-    print(f"==> real Kubernetes: {found.directory}" if found else f"==> {ABSENCE}; those tests are skipped")
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except (build.BuildError, MissingProgramError) as error:
-        sys.exit(f"error: {error}")

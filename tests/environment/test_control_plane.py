@@ -136,6 +136,22 @@ def test_a_named_directory_without_the_programs_is_a_mistake(tmp_path: Path, mon
         programs()
 
 
+def test_what_is_not_built_is_not_built_by_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("ECHELON_KUBERNETES_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(f"#!/bin/sh\necho go1.0; echo $* >>{tmp_path}/asked\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{go.parent}:/bin:/usr/bin")
+    assert programs() is None
+    assert not (tmp_path / "asked").exists(), "there is no cache, and Go was asked which part of it is ours"
+    (tmp_path / "echelon" / "kubernetes").mkdir(parents=True)
+    assert programs() is None
+    assert (tmp_path / "asked").read_text() == "env GOVERSION GOOS GOARCH\n"
+
+
 def test_without_go_and_without_programs_there_is_nothing_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.delenv("ECHELON_KUBERNETES_DIR", raising=False)
