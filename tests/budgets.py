@@ -63,6 +63,10 @@ BUDGETS: Mapping[str, Budget] = {
     "leaving": Budget(3, 3, 30),
     "agent": Budget(3, 3, 30),
     "agent of a moving hub": Budget(3, 3, 30),
+    "crashes of an agent": Budget(10, 2, 30),
+    "crashes of an agent of a moving hub": Budget(8, 2, 30),
+    "leader election": Budget(4, 2, 30),
+    "leaders in processes": Budget(10, 8, 60, chained=True),
     "kill -9 of the store": Budget(10, 5, 60, chained=True),
     "kill -9 of the hub": Budget(3, 5, 60, chained=True),
 }
@@ -161,7 +165,7 @@ def _story(name: str, lives: Mapping[int, str]) -> str:
     if BUDGETS[name].chained:
         return f"{len(order)} times"
     whole = order == list(range(order[0], order[-1] + 1))
-    text = f"{len(order)} seeds, {order[0]} to {order[-1]}{'' if whole else ' with gaps'}"
+    text = f"{len(order)} seed{'s'[: len(order) > 1]}, {order[0]} to {order[-1]}{'' if whole else ' with gaps'}"
     prefix = [seed for seed in order if seed < order[0] + BUDGETS[name].at_least]
     if not all(lives.values()):
         return text

@@ -43,8 +43,8 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The seeds that a share of a simulation tries."""
     name = request.node.get_closest_marker(LIVES).args[0]
     counter = directory_of_the_run(tmp_path_factory) / f"seeds of {request.node.originalname}"
-    request.node.stash[TRIED] = Lives(name, plan_of(BUDGETS[name]), counter)
-    return request.node.stash[TRIED]
+    here = request.node.stash[TRIED] = Lives(name, plan_of(BUDGETS[name]), counter)
+    return here
 
 
 @pytest.hookimpl(tryfirst=True)

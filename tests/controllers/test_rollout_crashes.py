@@ -47,7 +47,9 @@ def is_complete(world: World) -> bool:
     return condition(work_set, "PlacementRolledOut")[0] == "True"
 
 
-def lived(strategy: JSONObject, process: str = "", fate: Fate | None = None) -> tuple[dict[str, Any], dict[str, Fate]]:
+def lived(
+    strategy: JSONObject, process: str = "", fate: Fate | None = None, replay: str = ""
+) -> tuple[dict[str, Any], dict[str, Fate]]:
     """Run the story; return its end, and how much each process wrote."""
     ends: list[dict[str, Any]] = []
     fleets: list[Fleet] = []
@@ -81,6 +83,7 @@ def lived(strategy: JSONObject, process: str = "", fate: Fate | None = None) -> 
         settle_seconds=900.0,
         silence_seconds=60.0,
         kill_seconds=None,
+        replay=replay,
     )
     simulate(scenario, 0, Faults())
     return ends[0], fleets[0].fates
@@ -117,6 +120,7 @@ def test_everybody_has_something_to_write(name: str) -> None:
 def test_a_crash_at_any_write_of_anybody_changes_nothing_in_the_end(lives: Lives) -> None:
     for number in lives.below(len(moments())):
         name, process, how, at = moments()[number]
-        end, after = lived(STRATEGIES[name], process, Fate(at, how))
+        replay = f"ECHELON_SEED={number} python -m pytest tests/controllers/test_rollout_crashes.py"
+        end, after = lived(STRATEGIES[name], process, Fate(at, how), replay)
         assert end == undisturbed(name)[0], (name, process, how, at)
         assert after[process].writes >= at, (name, process, how, at)

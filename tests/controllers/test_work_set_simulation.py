@@ -212,4 +212,4 @@ def test_a_crash_at_any_write_changes_nothing_in_the_end(lives: Lives) -> None:
     for each in lives.below(len(moments)):
         scenario, side, number = moments[each]
         crash: Any = {side: number}
-        lives.note(simulate(scenario, number, Faults(**crash)))
+        lives.note(simulate(scenario, each, Faults(**crash)))

@@ -258,6 +258,7 @@ def compacts(update: Update) -> bool:
     return any(filled.count(group) > 2 * -(-left[group] // update.world.limit) for group in left)
 
 
+@pytest.mark.full
 def test_all_histories_of_four_clusters_and_three_steps() -> None:
     """Every way in which up to four clusters can come, go and be relabelled, one at a time."""
     clusters, states = "abcd", [None, "", *NAMES]
