@@ -1,6 +1,7 @@
 """What tests of every part need."""
 
 import os
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
@@ -65,8 +66,11 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which lives were lived."""
+    """Say which lives were lived, and in a line for each reason how much was left out."""
     reports = [report for state in ("passed", "failed") for report in terminalreporter.getreports(state)]
     records = [value for report in reports for name, value in report.user_properties if name == LIVES]
     for line in told(records):
         terminalreporter.write_line(line)
+    skipped = Counter(str(report.longrepr[2]) for report in terminalreporter.getreports("skipped"))
+    for reason, number in skipped.items():
+        terminalreporter.write_line(f"{number} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)

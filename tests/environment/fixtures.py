@@ -1,6 +1,6 @@
 """Fixtures for tests that need real Kubernetes, and what happens where there is none.
 
-On a machine without the programs such tests are skipped, and a line at the end says so. Where
+On a machine without the programs such tests are skipped, and a line at the end of the run says so. Where
 `ECHELON_REQUIRE_KUBERNETES` is set, as before a merge, they fail instead: a suite that silently shrank proves nothing.
 """
 
@@ -58,11 +58,3 @@ def control_plane(kubernetes: Programs, tmp_path_factory: pytest.TempPathFactory
     """A plane without controllers, the same one for all tests and workers: use names of your own."""
     with shared_plane(kubernetes, directory_of_the_run(tmp_path_factory) / "control-plane") as access:
         yield access
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in a line each what was not tested, and how it can be."""
-    skipped = [str(report.longrepr) for report in terminalreporter.getreports("skipped")]
-    for absence in (ABSENCE, NO_KUBECTL):
-        if number := sum(absence in each for each in skipped):
-            terminalreporter.write_line(f"{number} tests were skipped: {absence}", yellow=True)
