@@ -257,6 +257,9 @@ def test_the_labels_of_a_work_are_on_its_record() -> None:
     async def story(here: World) -> None:
         await here.work(config_map("one"), labels={"team": "blue"})
         assert (await here.record()).metadata.labels == {"team": "blue"}
+        await here.hub.patch(MANIFEST_WORK, "w", {"metadata": {"labels": {"team": "red", "tier": "web"}}}, CLUSTER)
+        await asyncio.sleep(30)
+        assert (await here.record()).metadata.labels == {"team": "red", "tier": "web"}
 
     told(story)
 

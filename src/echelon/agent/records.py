@@ -114,8 +114,11 @@ class Records:
         known = intent.read(record.metadata.annotations)
         if not wanted <= known and (text := intent.written(wanted if settled else wanted | known)):
             notes[intent.ANNOTATION] = text
-        if notes:
-            changes["metadata"] = {"annotations": notes}
+        metadata: JSONObject = {"annotations": notes} if notes else {}
+        if not work.metadata.labels.items() <= record.metadata.labels.items():
+            metadata["labels"] = work.metadata.labels
+        if metadata:
+            changes["metadata"] = metadata
         if changes or name not in self._confirmed:
             # A process may be born into the past; what it makes there would be missing in the record of the present.
             # A write that changes nothing costs nothing, and fails if the record is not the newest.
