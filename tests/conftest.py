@@ -21,6 +21,11 @@ settings.register_profile("quick", settings.get_profile("full"), max_examples=30
 settings.load_profile("full" if os.environ.get(FULL) else "quick")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are processors: some tests wait for real time to pass, and need none meanwhile."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Deal a simulation out in shares."""
     marker = metafunc.definition.get_closest_marker(LIVES)
