@@ -367,7 +367,8 @@ class Scene:
             return "it is paused"
         if self.missing is not None:
             return f"nobody is in mandatory group {self.missing}"
-        again = self.failing(cluster) is not None  # it has its place, and is a failure only until it is written
+        # It has its place, and is a failure only until it is written; unless it missed its deadline meanwhile.
+        again = self.failing(cluster) is not None and self.found(cluster, now).flies
         for stage in self.stages:
             here = {each: self.counts(each, now) for group in stage.groups for each in self.groups[group]}
             mine = home in stage.groups

@@ -199,6 +199,24 @@ def test_a_deadline_runs_from_the_first_attempt_through_retries_and_restarts() -
     told(story, quiet=False)
 
 
+def test_a_cluster_that_timed_out_unwritten_is_written_only_into_a_free_slot() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b", "c"])])
+        client = start(world, works_of("a", error=forbidden))
+        await world.roll_out(progressive(maxConcurrency=1, maxFailures=1, progressDeadline="1m"))
+        await world.settle(62)
+        assert await world.at("1") == ["b"]
+        client.refuses = None
+        await world.settle(50)  # it would be taken now, but b has the only slot
+        assert await world.at("1") == ["b"]
+        for _ in range(3):
+            await world.finish()
+            await world.settle(70)
+        assert await world.at("1") == ["a", "b", "c"]
+
+    told(story)
+
+
 def test_everywhere_at_once_the_status_tells_of_a_failing_webhook_too() -> None:
     async def story(world: WorkWorld) -> None:
         await world.place([("", SIX)])

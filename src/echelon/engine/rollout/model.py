@@ -144,6 +144,7 @@ class Decision:
     blocked_message: str = ""
     active: tuple[GroupKey, ...] = ()  # where the rollout is: the groups in which clusters may start or are in flight
     reached: frozenset[GroupKey] = frozenset()  # those and the groups before them
+    free: int | None = None  # slots that nobody takes; None where nobody waits for one
 
     @property
     def to_start(self) -> tuple[Standing, ...]:

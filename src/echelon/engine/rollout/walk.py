@@ -71,6 +71,7 @@ def decide(
         blocked_message=walk.blocked_message,
         active=walk.active,
         reached=frozenset(walk.reached),
+        free=walk.free,
     )
 
 
@@ -141,6 +142,7 @@ class _Walk:
     blocked_message: str = ""
     active: tuple[GroupKey, ...] = ()
     reached: list[GroupKey] = field(default_factory=list)
+    free: int | None = None
 
     def along(self, way: tuple[Stage, ...]) -> None:
         """Go from stage to stage until one is not through; all further ones wait for it."""
@@ -177,7 +179,7 @@ class _Walk:
     def _stop(self, stage: Stage, failures: tuple[str, ...], told: _Reason | None) -> _Reason:
         """Stop at a stage in which too many failed; return what all others wait for."""
         why = reasons.TooManyFailures(failures, stage.tolerated, stage.budget)
-        self.breach, self.active = True, stage.groups
+        self.breach, self.active, self.free = True, stage.groups, 0
         if told is None or told[0] is Wait.BREACH:
             self.blocked, self.blocked_message = Wait.BREACH, why()
         self._wait(stage, told or (Wait.BREACH, why))
@@ -198,6 +200,7 @@ class _Walk:
         if free > 0:
             ready = [name for key in stage.groups if key not in held for name in fresh[key]]
             self.starting = frozenset(in_turn(ready, self.known.written)[:free])
+        self.free = max(free - len(self.starting), 0)
         full = reasons.NoSlot(stage.slots, len(flying) + len(self.starting), sum(one.failed for one in flying))
         self._wait(stage, (Wait.SLOT, full))
         self.waits.update({key: (Wait.APPROVAL, reasons.NoApproval((key,))) for key in held})

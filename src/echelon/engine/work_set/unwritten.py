@@ -30,13 +30,20 @@ def are_due(view: WorkSetView, control: Control) -> bool:
 def retries(
     refs: Iterable[tuple[Decision, Collection[str]]], failed: Mapping[str, FailedWrite], control: Control
 ) -> Iterator[str]:
-    """Return the clusters that still may be written: they are in flight, so they need no slot.
+    """Return the clusters that still may be written. They are in flight, but for those that have timed out.
 
-    A reference comes as its decision and the clusters that it lists no more.
+    Who has timed out gave its slot away, and needs a free one when it is written after all. A reference comes as its
+    decision and the clusters that it lists no more.
     """
     for decision, lingering in refs:
+        free = len(failed) if decision.free is None else decision.free
         for each in decision.standings:
             may_go_on = each.group in decision.reached and not control.holds_back(each.group)
             unfinished = each.phase is not Phase.SKIPPED and each.cluster not in lingering
-            if each.cluster in failed and unfinished and may_go_on:
-                yield each.cluster
+            if each.cluster not in failed or not unfinished or not may_go_on:
+                continue
+            if each.phase is Phase.TIMED_OUT:
+                if free <= 0:
+                    continue
+                free -= 1
+            yield each.cluster
