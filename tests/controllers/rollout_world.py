@@ -199,7 +199,8 @@ class Observer:
         cluster, version = commit.key.namespace, version_of(commit.object["spec"])
         before = dict.fromkeys(_READ, commit.revision - 1)
         # Whose writes failed counts for everybody, whoever tried them and whatever became of that process.
-        scene = replace(self.scene(before), attempts=dict(self.register.attempts))
+        scene = self.scene(before)
+        scene = replace(scene, attempts={**scene.stored, **self.register.attempts})
         self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, cluster, version, self.now)
         SEEN["start"] += 1

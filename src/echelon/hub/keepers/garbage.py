@@ -123,7 +123,13 @@ class GarbageKeeper:
             served = self.cluster.catalogue.of_kind(group, version, reference["kind"])
             if served is None:
                 return "unknown"
-            return "impossible" if served.kind.namespaced and not target.namespace else "gone"
+            if served.kind.namespaced and not target.namespace:
+                return "impossible"
+            # One that was made a moment ago may not be known here yet: the store has the last word.
+            owner = Target(served, target.namespace if served.kind.namespaced else "", reference["name"]).key
+            made = self.cluster.store.latest(owner)
+            if made is None or made.object["metadata"]["uid"] != reference["uid"]:
+                return "gone"
         if owner.namespace not in ("", target.namespace):
             return "gone" if target.namespace else "impossible"  # an owner in another namespace cannot be one
         entry = self.cluster.store.latest(owner)
@@ -179,11 +185,11 @@ class GarbageKeeper:
     async def _delete(self, target: Target, meta: JSONObject, propagation: str) -> None:
         if ORPHAN in meta.get("finalizers", ()):
             propagation = "Orphan"
-        options = DeleteOptions(Preconditions(uid=meta["uid"]), propagation)
+        options = DeleteOptions(Preconditions(meta["uid"], meta["resourceVersion"]), propagation)
         try:
             await delete(self.cluster, target, options, _COLLECTOR)
         except (errors.NotFound, errors.Conflict):
-            return  # gone, or another object by now
+            return  # gone, or another one by now, or with other owners: then it is looked at once more
 
     async def _drop_references(self, target: Target, uids: list[str]) -> None:
         def without(obj: JSONObject) -> JSONObject:
