@@ -92,6 +92,10 @@ class Works:
             return None
         if FINALIZER not in work.metadata.finalizers:
             work = await self._works.patch(work, {"metadata": {"finalizers": [*work.metadata.finalizers, FINALIZER]}})
+        elif self._records.get(self._records.name_of(name)) is None:
+            # A cache may show a work that has ended, and nobody would ever remove what is applied for it now. A write
+            # that changes nothing costs nothing, and fails if the hub has another state.
+            work = await self._works.patch(work, {})
         now, before = asyncio.get_running_loop().time(), self._standing.get(name)
         try:
             standing = await self._brought(work, before, now)
