@@ -47,6 +47,7 @@ class Place:
     access: Access
     cluster: str
     apps: str
+    hub_hash: str  # of its own: on one plane, agents of several processes would take each other's records for theirs
 
     def tell(self, story: Callable[["Real"], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -167,7 +168,7 @@ async def joined(real: Real) -> None:
 def place(control_plane: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """An agent and the controller that lets it in, until the last test of this module is over."""
     unique = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{os.getpid()}"
-    made = Place(control_plane, f"member-{unique}", f"apps-{unique}")
+    made = Place(control_plane, f"member-{unique}", f"apps-{unique}", hub_hash(unique))
     asyncio.run(prepare(made))
     logs = tmp_path_factory.mktemp("agent")
     agent = control_plane.kubeconfig_for(f"agent:{unique}", [agent_group(made.cluster)])
@@ -176,7 +177,7 @@ def place(control_plane: Access, tmp_path_factory: pytest.TempPathFactory) -> It
         "agent": ["agent", "--cluster", made.cluster, "--hub-kubeconfig", agent],
     }
     commands["controllers"] += ["cluster-registration"]
-    commands["agent"] += ["--kubeconfig", control_plane.kubeconfig]
+    commands["agent"] += ["--kubeconfig", control_plane.kubeconfig, "--hub-hash", made.hub_hash]
     with ExitStack() as stack:
         for name, arguments in commands.items():
             log = stack.enter_context((logs / f"{name}.log").open("wb"))
@@ -204,7 +205,7 @@ def test_a_config_map_is_applied_and_goes_with_its_work(place: Place) -> None:
         assert [condition(work.status.conditions, each).status for each in ("Applied", "Available")] == ["True", "True"]
         live = await real.get(CONFIG_MAP, "one")
         assert {each["manager"] for each in live["metadata"]["managedFields"]} == {"work-agent"}
-        record = f"{hub_hash(place.access.url)}-one"
+        record = f"{place.hub_hash}-one"
         assert live["metadata"]["ownerReferences"][0]["name"] == record
         await real.end("one")
         assert not await real.has(CONFIG_MAP, "one")
@@ -255,7 +256,7 @@ def test_an_update_removes_what_was_dropped_and_leaves_the_rest_as_it_is(place: 
         await real.work("several", account("admin"), role, binding, deployment())
         await real.applied("several", "True", "True", "True", "True")
         assert not await real.has(SERVICE_ACCOUNT, "sa")
-        record = await real.client.get(APPLIED_MANIFEST_WORK, f"{hub_hash(place.access.url)}-several")
+        record = await real.client.get(APPLIED_MANIFEST_WORK, f"{place.hub_hash}-several")
         assert [each.resource for each in record.status.applied_resources] == [
             "serviceaccounts",
             "deployments",
