@@ -47,8 +47,10 @@ async def spoilt_work(world: WorkWorld) -> None:
     world.start()
     await world.roll_out(spec={"cascadeDeletionPolicy": "Foreground"})
     await world.settle()
+    await world.hub.stop()
+    world.hub.controllers.clear()
     await spoil(world.hub, MANIFEST_WORK, "web", "a", status={"conditions": "none"})
-    await world.restart()
+    world.start()
     await world.settle()
 
 
