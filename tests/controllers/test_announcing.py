@@ -85,7 +85,7 @@ def test_warnings_are_dropped_only_for_lack_of_anything_else() -> None:
 
 def test_what_is_important_is_still_said_at_the_end() -> None:
     async def story() -> None:
-        recorder = Slow(seconds=0.5)
+        recorder = Slow(seconds=0.2)
         announcer = Announcer(recorder, Metrics())
         for each in (event("begun", "Warning"), event("normal"), event("stopped", "Warning")):
             await announcer.emit(each)

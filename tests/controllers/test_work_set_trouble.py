@@ -87,6 +87,7 @@ def test_a_cluster_without_a_namespace_fails_with_a_reason_and_the_rest_goes_on(
         assert await world.at("1") == ["b"]
         await world.finish()
         assert await world.at("1") == ["b", "c"]
+        await world.finish()
         await world.cluster("a")
         await world.settle(120)
         assert await world.at("1") == ["a", "b", "c"]

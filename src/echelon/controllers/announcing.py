@@ -18,7 +18,7 @@ from echelon.kube.metrics import Metrics
 WRITERS = 4
 WAITING = 2_000  # events for each writer
 # Less than what is left between the loss of a lease and its end for others.
-LAST_WORDS_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.8  # less than a leader that lost its lease has to stop
 
 _log = logging.getLogger(__name__)
 

@@ -85,6 +85,10 @@ def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | 
     rechecks.append(rollout.sharing.removal.recheck_after)
     if view.outcomes.next_try is not None:
         rechecks.append(view.outcomes.next_try - now)
+    elif (
+        view.outcomes.own
+    ):  # nothing has shown yet that it is over: what is known may be older than what was said of it
+        rechecks.append(LOOK_AGAIN)
     return min((each for each in rechecks if each is not None), default=None)
 
 

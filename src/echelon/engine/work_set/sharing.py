@@ -169,7 +169,9 @@ class _Lingering:
         if not share.groups.clusters:
             return True
         if share.ref.doubtful or not share.settled:
-            return work.digest == self.digest or not fine
+            unwritten = self.view.outcomes.content.get(work.cluster)  # it has a place, too
+            is_due = unwritten is not None and unwritten.revision == self.digest
+            return work.digest == self.digest or not fine or is_due
         return work.digest == self.digest and not fine
 
 
