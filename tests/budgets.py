@@ -57,7 +57,7 @@ BUDGETS: Mapping[str, Budget] = {
     "placement in the past": Budget(4, 3, 20),
     "work sets": Budget(8, 4, 40),
     "crashes of work sets": Budget(10, 4, 40),
-    "rollouts": Budget(20, 12, 120),
+    "rollouts": Budget(20, 12, 360),
     "rollouts on real clusters": Budget(4, 4, 60),
     "crashes of rollouts": Budget(32, 14, 360),
     "leaving": Budget(3, 3, 30),

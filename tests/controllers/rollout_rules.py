@@ -202,15 +202,17 @@ class Scene:
         return version_of(work["spec"]) == self.wanted and written <= seconds(completed)
 
     @cached_property
-    def missing(self) -> str | None:
-        """Return a mandatory group that nobody is in, and that has not had this revision."""
+    def missing(self) -> tuple[str, str] | None:
+        """Return what is wrong with a mandatory group that nobody is in, and that has not had this revision."""
         of, _, names = self._noted.get("echelon.dev/completed-groups", "").partition(":")
         passed = names.split(",") if of == self._number else []
         for asked in self.limits.get("mandatoryDecisionGroups", []):
             called = asked.get("groupName") or str(asked["groupIndex"])
             found = [group for group in self.groups if called in (group.name, str(group.index))]
             if not any(self.groups[group] or group in self.short for group in found) and f"p/{called}" not in passed:
-                return called
+                planned = self.placement["spec"].get("decisionStrategy", {}).get("groupStrategy", {})
+                known = found or called in [each["groupName"] for each in planned.get("decisionGroups", [])]
+                return "EmptyDecisionGroup" if known else "UnknownDecisionGroup", called
         return None
 
     @cached_property
@@ -366,7 +368,7 @@ class Scene:
         if self.paused:
             return "it is paused"
         if self.missing is not None:
-            return f"nobody is in mandatory group {self.missing}"
+            return f"nobody is in mandatory group {self.missing[1]}"
         # It has its place, and is a failure only until it is written; unless it missed its deadline meanwhile.
         again = self.failing(cluster) is not None and self.found(cluster, now).flies
         for stage in self.stages:
@@ -414,7 +416,7 @@ class Scene:
         if all(self.found(each, now).word == "done" for each in self.homes):
             return "NotBlocked"
         if self.missing is not None:
-            return "EmptyDecisionGroup"
+            return self.missing[0]
         for stage in self.stages:
             here = {each: self.counts(each, now) for group in stage.groups for each in self.groups[group]}
             if self._closed(stage, here):

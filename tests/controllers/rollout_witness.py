@@ -7,6 +7,7 @@ come to; and each write is noted with the moment at which it was sent.
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.controllers.write_failures import CONFLICTS_IN_A_ROW
 from echelon.fleet.loop import running
 from echelon.kube.cache import identity_of
 from echelon.kube.client import Client, DeleteOptions, Event, Page, Patch, WriteOptions
@@ -37,6 +39,7 @@ class Life:
     confirmed: dict[str, tuple[int, float]] = field(default_factory=dict)  # its last write to each cluster, and when
     written: dict[int, JSONObject] = field(default_factory=dict)  # works as it wrote them, by revision
     attempts: dict[str, Attempt] = field(default_factory=dict)  # of its own that were not taken, by cluster
+    faster: Counter[str] = field(default_factory=Counter)  # how often in a row somebody else was, by cluster
 
     def came_to(self, resource: str, version: str, *, listed: bool = False) -> None:
         """Note that a kind is known up to a version. A list that goes back is believed at last."""
@@ -169,6 +172,7 @@ class Witness:
             raise
         self._register.blind |= blind
         self._life.attempts.pop(namespace, None)
+        self._life.faster.pop(namespace, None)
         if answer is not None:
             revision = int(identity_of(answer).resource_version)
             self._life.confirmed[namespace] = (revision, asyncio.get_running_loop().time())
@@ -185,10 +189,13 @@ class Witness:
         raise refusal.error(f"{cluster} takes nothing")
 
     def _attempted(self, cluster: str, body: JSONObject, error: ApiError) -> None:
-        """Take note of content that was not taken. Where somebody was only faster, there is another try at once."""
-        faster = isinstance(error, Conflict) or (isinstance(error, NotFound) and "kind" not in body)
-        if "spec" not in body or faster:
+        """Take note of content that was not taken. Where somebody was only faster, there are more tries at once."""
+        if "spec" not in body:
             return
+        if isinstance(error, Conflict) or (isinstance(error, NotFound) and "kind" not in body):
+            self._life.faster[cluster] += 1
+            if self._life.faster[cluster] < CONFLICTS_IN_A_ROW:
+                return
         refused = 400 <= error.status_code < 500 and error.status_code not in (409, 429)
         attempt = Attempt(version_of(body["spec"]), running().clock.now().timestamp(), refused)
         for attempts in (self._life.attempts, self._register.attempts):

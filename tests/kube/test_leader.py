@@ -431,6 +431,34 @@ def test_work_that_ends_ends_the_election_and_what_it_raises_is_raised() -> None
     run(main())
 
 
+@pytest.mark.parametrize("steps", range(5))
+def test_work_that_fails_as_it_stops_is_heard_of_also_by_one_who_is_told_twice(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        stopping = asyncio.Event()
+
+        async def fails_at_the_end() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                stopping.set()
+                raise ValueError("a mistake")
+
+        task = asyncio.create_task(contender(await hub(), "first").run(fails_at_the_end))
+        await asyncio.sleep(10)
+        task.cancel()
+        await stopping.wait()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        raised = not task.cancelled() and "a mistake" in str(task.exception())
+        assert raised or "work of first ended with ValueError('a mistake')" in caplog.text
+
+    run(main())
+
+
 def test_a_missing_namespace_is_said_at_once() -> None:
     async def main() -> None:
         election = contender(await hub(), "first", namespace="nowhere")

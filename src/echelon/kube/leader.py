@@ -139,16 +139,18 @@ class LeaderElection:
         finally:
             # Also when we are cancelled: the lease is renewed for as long as the work takes to stop.
             try:
-                await self._stop(working, renewing)
+                try:
+                    await self._stop(working, renewing)
+                finally:
+                    self._leading = False
+                    renewing.cancel()
+                    await asyncio.wait([renewing])
             except BaseException:
-                # Whoever is in such a hurry does not hear how the work ends; the log does.
+                # Whoever is in such a hurry does not hear how it ends; the log does.
                 working.add_done_callback(_say_how_it_ended)
+                renewing.add_done_callback(_say_how_it_ended)
                 raise
-            finally:
-                self._leading = False
-                renewing.cancel()
-                await asyncio.wait([renewing])
-                failure = None if renewing.cancelled() else renewing.exception()
+            failure = None if renewing.cancelled() else renewing.exception()
             if not working.cancelled():
                 working.result()
         if failure is not None:
@@ -322,10 +324,10 @@ class LeaderElection:
         return self._retry_seconds * self._random.uniform(1 - _JITTER, 1)
 
 
-def _say_how_it_ended(working: asyncio.Task[None]) -> None:
-    error = None if working.cancelled() else working.exception()
+def _say_how_it_ended(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
     if error is not None:
-        _log.error("%s ended with %r", working.get_name(), error)
+        _log.error("%s ended with %r", task.get_name(), error)
 
 
 async def _run(work: Callable[[], Awaitable[None]]) -> None:
