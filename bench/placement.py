@@ -17,8 +17,8 @@ import msgspec
 from bench import report
 from bench.progress import Progress
 from echelon.api.cluster import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from echelon.api.keys import Key
 from echelon.api.placement import Placement
-from echelon.engine.placement.balance import Key
 from echelon.engine.placement.groups import regroup
 from echelon.engine.placement.publish import publish
 from echelon.engine.placement.scheduler import Scheduler

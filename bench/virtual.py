@@ -8,10 +8,10 @@ import time
 from datetime import datetime
 
 from echelon.api.coordination import LEASE
+from echelon.api.keys import Key
 from echelon.engine.plan import NOTHING, Emit, Plan
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Component, Scenario, World, simulate
-from echelon.kube.cache import Key
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.controller import Controller
 from echelon.kube.faults import NO_FAULTS

@@ -15,8 +15,8 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.work import MANIFEST_WORK
-from echelon.controllers.leaving import FINALIZER
-from echelon.controllers.registration import agent_group
+from echelon.controllers.cluster.leaving import FINALIZER
+from echelon.controllers.cluster.registration import agent_group
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import run, running
 from echelon.hub.access.identity import User

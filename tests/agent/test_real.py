@@ -26,7 +26,7 @@ from echelon.api.kinds import Kind
 from echelon.api.rbac import ROLE, ROLE_BINDING
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, ManifestWork
 from echelon.api.work import GROUP as WORK_GROUP
-from echelon.controllers.registration import agent_group
+from echelon.controllers.cluster.registration import agent_group
 from echelon.kube.client import ApplyPatch, MergePatch
 from echelon.kube.config import load
 from echelon.kube.errors import AlreadyExists, Conflict, NotFound

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from echelon.api.cluster import AddOnPlacementScore, ManagedCluster
+from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
@@ -38,7 +39,7 @@ def scheduled(case: Any) -> tuple[Placement, Schedule]:
         addons.update(msgspec.convert(score, AddOnPlacementScore))
     decisions = DecisionCounter(fleet.names)
     for decision in case["decisions"] or []:
-        key = decision["metadata"]["namespace"], decision["metadata"]["labels"][PLACEMENT_LABEL]
+        key = Key(decision["metadata"]["namespace"], decision["metadata"]["labels"][PLACEMENT_LABEL])
         for each in decision["status"].get("decisions") or []:
             decisions.add(key, each["clusterName"])
     placement = msgspec.convert(case["placement"], Placement)

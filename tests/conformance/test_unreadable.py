@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from echelon.api.core import CONFIG_MAP as TYPED
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
-from echelon.kube.cache import Key
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.errors import Unreadable
 from echelon.kube.informer import Informer
@@ -94,15 +94,15 @@ async def test_an_informer_keeps_up_with_all_but_what_does_not_fit(client: Clien
     try:
         async with asyncio.timeout(60):
             await informer.wait_synced()
-            assert informer.get("a", namespace) is not None
-            assert informer.get("b", namespace) is None
-            assert Key("b", namespace) in informer.unreadable
+            assert informer.get(Key(namespace, "a")) is not None
+            assert informer.get(Key(namespace, "b")) is None
+            assert Key(namespace, "b") in informer.unreadable
             last = [await change(client, namespace, *each) for each in (("a", LONG), ("b", "new"), ("c", "xyz"))]
-            while not informer.shows("c", namespace, last[-1]):  # noqa: ASYNC110 - another process decides when
+            while not informer.shows(Key(namespace, "c"), last[-1]):  # noqa: ASYNC110 - another process decides when
                 await asyncio.sleep(0.01)
-        values = {name: found.data["value"] for name in "abc" if (found := informer.get(name, namespace))}
+        values = {name: found.data["value"] for name in "abc" if (found := informer.get(Key(namespace, name)))}
         assert values == {"a": "one", "b": "new", "c": "xyz"}
-        assert list(informer.unreadable) == [Key("a", namespace)]
+        assert list(informer.unreadable) == [Key(namespace, "a")]
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):

@@ -23,8 +23,8 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CL
 from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.controllers import decision_writes, publication
-from echelon.controllers.publication import REGROUP_ANNOTATION
+from echelon.controllers.placement import decision_writes, publication
+from echelon.controllers.placement.publication import REGROUP_ANNOTATION
 from echelon.controllers.running import Controllers, Lease
 from echelon.engine.placement.publish import publish
 from echelon.engine.placement.slices import reslice

@@ -10,7 +10,7 @@ from echelon.api.core import NAMESPACE
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.leaving import LastLook, is_leaving
+from echelon.controllers.cluster.leaving import LastLook, is_leaving
 from echelon.kube.errors import Conflict
 from tests.controllers.hub import NS, Hub, told
 

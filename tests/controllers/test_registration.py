@@ -15,7 +15,7 @@ from echelon.api.kinds import Kind
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
-from echelon.controllers.registration import agent_group
+from echelon.controllers.cluster.registration import agent_group
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Client, MergePatch

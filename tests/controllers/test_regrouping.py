@@ -2,7 +2,7 @@
 
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.controllers.publication import MARK_ANNOTATION, REGROUP_ANNOTATION
+from echelon.controllers.placement.publication import MARK_ANNOTATION, REGROUP_ANNOTATION
 from tests.controllers.hub import NS, Hub, names, told
 from tests.controllers.test_rolling_update import members, strategy
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import Placement, PlacementDecision
-from echelon.controllers.decided import QUIET_SECONDS, Listed, are_doubtful
-from echelon.controllers.publication import MARK_ANNOTATION
+from echelon.controllers.placement.publication import MARK_ANNOTATION
+from echelon.controllers.work_set.decided import QUIET_SECONDS, Listed, are_doubtful
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
 from echelon.engine.work_set.view import read_placement

@@ -15,6 +15,7 @@ import pytest
 from echelon.api.base import JSONObject
 from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP, ConfigMap
+from echelon.api.keys import Key
 from echelon.engine.plan import Create, Delete, Emit, Patch, Plan
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import (
@@ -28,7 +29,6 @@ from echelon.fleet.simulation import (
     seeds,
     simulate,
 )
-from echelon.kube.cache import Key
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.controller import Controller
 from echelon.kube.faults import NO_FAULTS, Faults, FaultyClient
@@ -53,7 +53,7 @@ class Replicas:
 
     def plan(self, key: Key, now: datetime) -> Plan:
         del now
-        parent = self.maps.get(*key)
+        parent = self.maps.get(key)
         if parent is None or PARENT_LABEL in parent.metadata.labels:
             return Plan()
         children = {child.metadata.name: child for child in self.maps.by_index("parent", key.name)}
@@ -90,7 +90,7 @@ class NamesByChance(Replicas):
 
     def plan(self, key: Key, now: datetime) -> Plan:
         del now
-        parent = self.maps.get(*key)
+        parent = self.maps.get(key)
         if parent is None or PARENT_LABEL in parent.metadata.labels:
             return Plan()
         children = self.maps.by_index("parent", key.name)
@@ -120,7 +120,7 @@ class NeverRests(Replicas):
 
     def plan(self, key: Key, now: datetime) -> Plan:
         plan = super().plan(key, now)
-        parent = self.maps.get(*key)
+        parent = self.maps.get(key)
         if parent is None or PARENT_LABEL in parent.metadata.labels:
             return plan
         meta = parent.metadata
@@ -148,7 +148,7 @@ def _parent_of(obj: ConfigMap) -> list[str]:
 
 
 def _parent_key(obj: ConfigMap) -> Key:
-    return Key(next(iter(_parent_of(obj)), obj.metadata.name), obj.metadata.namespace)
+    return Key(obj.metadata.namespace, next(iter(_parent_of(obj)), obj.metadata.name))
 
 
 async def edit_parents(client: Client) -> None:

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.api.core import ConfigMap
+from echelon.api.keys import Key
 from echelon.api.meta import ObjectMeta
-from echelon.kube.cache import Cache, Key, key_of, newer
+from echelon.kube.cache import Cache, key_of, newer
 
 KEYS = st.builds(Key, st.sampled_from("abc"), st.sampled_from(["x", "y"]))
 VALUES = st.lists(st.sampled_from("pqr"), max_size=4)
@@ -45,9 +46,9 @@ def test_indexes_always_say_what_a_walk_over_all_objects_says(steps: list[tuple[
 
 def test_an_indexer_that_fails_on_an_object_leaves_it_out_and_the_rest_in(caplog: pytest.LogCaptureFixture) -> None:
     cache: Cache[ConfigMap] = Cache({"values": lambda obj: obj.data["values"], "all": lambda _: ["yes"]})
-    broken = Key("broken", "x")
+    broken = Key("x", "broken")
     cache.put(broken, ConfigMap(metadata=ObjectMeta(name="broken", namespace="x")))
-    cache.put(Key("fine", "x"), config(Key("fine", "x"), "p"))
+    cache.put(Key("x", "fine"), config(Key("x", "fine"), "p"))
     assert [key_of(obj).name for obj in cache.by_index("values", "p")] == ["fine"]
     assert len(cache.by_index("all", "yes")) == 2
     cache.remove(broken, "9")
@@ -63,10 +64,10 @@ def test_an_index_that_does_not_exist_is_an_error() -> None:
 def test_traces_of_the_deleted_are_bounded() -> None:
     cache: Cache[ConfigMap] = Cache()
     for number in range(10_000):
-        cache.remove(Key(f"c{number}"), str(number))
-    assert cache.seen(Key("c0")) == ""
-    assert cache.seen(Key("c9999")) == "9999"
-    assert sum(cache.seen(Key(f"c{number}")) != "" for number in range(10_000)) < 5_000
+        cache.remove(Key("", f"c{number}"), str(number))
+    assert cache.seen(Key("", "c0")) == ""
+    assert cache.seen(Key("", "c9999")) == "9999"
+    assert sum(cache.seen(Key("", f"c{number}")) != "" for number in range(10_000)) < 5_000
 
 
 @pytest.mark.parametrize(

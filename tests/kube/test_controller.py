@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from echelon.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
+from echelon.api.keys import Key
 from echelon.engine.plan import NOTHING, Create, Delete, Emit, Patch, Plan
 from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.kube.cache import Key
 from echelon.kube.client import Event, MergePatch
 from echelon.kube.controller import Controller, TerminalError
 from echelon.kube.errors import ApiError, Conflict, TooManyRequests
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 
-A = Key("a", "default")
+A = Key("default", "a")
 
 
 @dataclass
@@ -138,7 +138,7 @@ def told(story: Callable[[World], Awaitable[None]], seed: int = 0) -> None:
 def test_a_change_leads_to_a_plan_and_the_plan_is_acted_on() -> None:
     async def story(here: World) -> None:
         def plan(key: Key) -> Plan:
-            if here.maps.get(key.name, key.namespace) is None or here.secrets.get(key.name, key.namespace):
+            if here.maps.get(key) is None or here.secrets.get(key):
                 return NOTHING
             return Plan((Create(SECRET, {**body(key.name, "Secret"), "data": {}}, key.namespace),))
 
@@ -179,7 +179,7 @@ def test_workers_start_when_all_caches_are_complete() -> None:
 def test_objects_are_mapped_to_keys_by_what_they_were_and_what_they_are_about() -> None:
     async def story(here: World) -> None:
         def owner(obj: ConfigMap) -> Iterable[Key]:
-            return [Key(obj.data["owner"])] if "owner" in obj.data else []
+            return [Key("", obj.data["owner"])] if "owner" in obj.data else []
 
         reconciler = Scripted()
         controller = here.controller(reconciler)
@@ -191,7 +191,7 @@ def test_objects_are_mapped_to_keys_by_what_they_were_and_what_they_are_about() 
         await asyncio.sleep(1)
         await here.client.delete(CONFIG_MAP, "a", "default")
         await asyncio.sleep(1)
-        assert reconciler.keys() == [Key("x"), Key("x"), Key("y"), Key("y")]
+        assert reconciler.keys() == [Key("", "x"), Key("", "x"), Key("", "y"), Key("", "y")]
 
     told(story)
 
@@ -320,7 +320,7 @@ def test_one_key_in_trouble_does_not_hold_up_the_others() -> None:
         for name in ("a", "b", "c"):
             await here.client.create(CONFIG_MAP, body(name), "default")
         await asyncio.sleep(10)
-        assert done == {Key("b", "default"): 1, Key("c", "default"): 1}
+        assert done == {Key("default", "b"): 1, Key("default", "c"): 1}
 
     told(story)
 
@@ -338,7 +338,7 @@ def test_new_work_goes_before_what_was_there_at_the_start() -> None:
         await asyncio.sleep(1)
         here.start(controller)
         await asyncio.sleep(1)
-        assert reconciler.keys()[0] == Key("new", "default")
+        assert reconciler.keys()[0] == Key("default", "new")
         assert len(reconciler.asked) == 101
 
     told(story)
@@ -366,7 +366,7 @@ def test_no_plan_is_made_before_the_cache_shows_our_own_writes(seed: int) -> Non
         """A counter that trusts its cache: each step must be planned exactly once, however late the watch is."""
 
         def plan(key: Key) -> Plan:
-            obj = here.maps.get(key.name, key.namespace)
+            obj = here.maps.get(key)
             assert obj is not None
             number = int(obj.data["n"])
             planned.append(number)
@@ -391,7 +391,7 @@ def test_no_plan_is_made_before_the_cache_shows_our_own_writes(seed: int) -> Non
 def test_writes_that_were_made_before_a_failure_are_waited_for_too() -> None:
     async def story(here: World) -> None:
         def plan(key: Key) -> Plan:
-            present = here.secrets.get("made", "default") is not None
+            present = here.secrets.get(Key("default", "made")) is not None
             planned.append(present)
             if present:
                 return NOTHING
@@ -414,7 +414,7 @@ def test_writes_that_were_made_before_a_failure_are_waited_for_too() -> None:
 def test_own_deletions_are_waited_for() -> None:
     async def story(here: World) -> None:
         def plan(key: Key) -> Plan:
-            obj = here.maps.get(key.name, key.namespace)
+            obj = here.maps.get(key)
             planned.append(obj is not None)
             if obj is None:
                 return NOTHING
@@ -435,7 +435,7 @@ def test_own_deletions_are_waited_for() -> None:
 def test_a_deletion_that_has_to_wait_for_a_finalizer_does_not_hold_up_its_controller() -> None:
     async def story(here: World) -> None:
         def plan(key: Key) -> Plan:
-            obj = here.maps.get(key.name, key.namespace)
+            obj = here.maps.get(key)
             assert obj is not None
             planned.append(bool(obj.metadata.deletion_timestamp))
             if planned[-1]:
@@ -498,7 +498,7 @@ def test_a_cache_that_hears_of_other_things_is_behind_and_gets_more_time() -> No
             await here.client.patch(CONFIG_MAP, f"other-{number}", MergePatch({"data": {"x": "y"}}), "default")
         here.start(controller)
         await asyncio.sleep(1)
-        controller.queue.add(Key("a", "default"))
+        controller.queue.add(Key("default", "a"))
         await asyncio.sleep(100)
         assert here.count("echelon_guard_timeouts_total") == 0
         assert len(planned) >= 2
@@ -594,7 +594,7 @@ def test_a_long_row_of_keys_lets_others_have_their_turn() -> None:
     async def story(here: World) -> int:
         controller = here.controller(Scripted())
         for number in range(2000):
-            controller.queue.add(Key(f"c{number}"))
+            controller.queue.add(Key("", f"c{number}"))
         here.start(controller)
         turns = 0
         while not controller.queue.idle or not turns:
@@ -612,7 +612,7 @@ def test_a_long_row_of_keys_lets_others_have_their_turn() -> None:
 def test_at_rest_nothing_is_written() -> None:
     async def story(here: World) -> None:
         def plan(key: Key) -> Plan:
-            obj = here.maps.get(key.name, key.namespace)
+            obj = here.maps.get(key)
             if obj is None or obj.data.get("seen"):
                 return NOTHING
             metadata = obj.metadata

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.api.core import CONFIG_MAP, ConfigMap
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
 from echelon.fleet.loop import run
@@ -243,7 +244,7 @@ def test_after_410_what_vanished_is_reported_with_its_last_known_state() -> None
     assert seen.told() == ["+a", "+b", "~b", "~a", "-b"]
     assert seen.deltas[-1].old == config("b", 6, data="last")
     assert [obj.metadata.name for obj in informer.values()] == ["a"]
-    assert informer.seen("b", "default") == "10"
+    assert informer.seen(Key("default", "b")) == "10"
 
 
 def test_an_object_that_was_replaced_meanwhile_is_reported_as_gone_and_new() -> None:
@@ -284,7 +285,7 @@ def test_after_a_server_was_restored_names_that_were_deleted_before_can_come_bac
     watches: list[list[Step]] = [[deleted(config("a", 105)), Gone("too old")], [added(config("a", 60)), Silence]]
     informer, seen = scripted(Server(lists, watches), 600.0)
     assert seen.told() == ["+a", "-a", "+a"]
-    assert informer.seen("a", "default") == "60"
+    assert informer.seen(Key("default", "a")) == "60"
 
 
 def test_lists_are_asked_for_in_pages() -> None:
@@ -345,7 +346,9 @@ def test_the_cache_has_changed_when_handlers_hear_of_it() -> None:
         found: list[tuple[int, bool]] = []
         script: list[Step] = [added(config("a", 5)), modified(config("a", 6)), deleted(config("a", 7)), Silence]
         async with running(Server(watches=[script])) as informer:
-            informer.on_change(lambda delta: found.append((len(informer), informer.get("a", "default") is delta.new)))
+            informer.on_change(
+                lambda delta: found.append((len(informer), informer.get(Key("default", "a")) is delta.new))
+            )
             await asyncio.sleep(1)
         return found
 
@@ -413,7 +416,7 @@ def test_late_events_of_a_deleted_object_do_not_bring_it_back() -> None:
     script: list[Step] = [added(config("a", 5)), deleted(gone), modified(config("a", 7)), deleted(gone), Silence]
     informer, seen = scripted(Server(watches=[script]), 1.0)
     assert seen.told() == ["+a", "-a"]
-    assert informer.seen("a", "default") == "9"
+    assert informer.seen(Key("default", "a")) == "9"
 
 
 def test_a_repeated_event_does_not_bring_back_what_was_gone_before_the_list() -> None:
@@ -427,7 +430,7 @@ def test_a_late_deletion_does_not_take_the_successor() -> None:
     new = config("a", 12, uid="second")
     script: list[Step] = [added(config("a", 5)), deleted(config("a", 9)), added(new), deleted(config("a", 9)), Silence]
     informer, seen = scripted(Server(watches=[script]), 1.0)
-    assert informer.get("a", "default") == new
+    assert informer.get(Key("default", "a")) == new
     assert seen.told() == ["+a", "-a", "+a"]
 
 
@@ -446,10 +449,10 @@ def test_after_a_repeated_event_the_stream_is_resumed_at_the_newest_one() -> Non
 def test_versions_are_compared_as_numbers() -> None:
     script: list[Step] = [added(config("a", 99)), modified(config("a", 100, data="x")), Silence]
     informer, _ = scripted(Server(watches=[script]), 1.0)
-    assert informer.seen("a", "default") == "100"
-    assert informer.shows("a", "default", "100")
-    assert informer.shows("other", "default", "99")
-    assert not informer.shows("a", "default", "101")
+    assert informer.seen(Key("default", "a")) == "100"
+    assert informer.shows(Key("default", "a"), "100")
+    assert informer.shows(Key("default", "other"), "99")
+    assert not informer.shows(Key("default", "a"), "101")
 
 
 # Against a real store
@@ -495,10 +498,10 @@ def test_kinds_that_are_read_as_documents_work_as_well() -> None:
         await informer.wait_synced()
         created = await client.create(CONFIG_MAP, body("a"), "default")
         await asyncio.sleep(1)
-        found = informer.get("a", "default")
+        found = informer.get(Key("default", "a"))
         assert found is not None
         assert found["data"] == {"data": ""}
-        assert informer.seen("a", "default") == created.metadata.resource_version
+        assert informer.seen(Key("default", "a")) == created.metadata.resource_version
         task.cancel()
 
     in_hub(story)
@@ -568,7 +571,7 @@ class Mirror:
         key = (metadata.namespace, metadata.name)
         if self.objects.get(key) != delta.old:
             self.mistakes.append(f"{key}: the old state is not the one that was told before")
-        if self.informer.get(metadata.name, metadata.namespace) is not delta.new:
+        if self.informer.get(Key(metadata.namespace, metadata.name)) is not delta.new:
             self.mistakes.append(f"{key}: the cache does not have it yet")
         if delta.new is None:
             self.died.add(metadata.uid)

@@ -12,20 +12,20 @@ import msgspec
 import pytest
 
 from echelon.api.core import CONFIG_MAP
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
 from echelon.fleet.loop import run
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.kube.cache import Key
 from echelon.kube.client import MergePatch
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.misfits import Misfit
 
 LONG = "longer than three"
-A, B = Key("a", "default"), Key("b", "default")
+A, B = Key("default", "a"), Key("default", "b")
 
 
 class Short(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class World:
         return informer
 
     def _reported(self, misfit: Misfit, informer: Informer[Short]) -> None:
-        still = Key(misfit.metadata.name, misfit.metadata.namespace) in informer.unreadable
+        still = Key(misfit.metadata.namespace, misfit.metadata.name) in informer.unreadable
         self.reported.append(f"{'unreadable' if still else 'over'}: {misfit.where}")
 
     def _heard(self, delta: Delta[Short]) -> None:
@@ -89,7 +89,7 @@ class World:
         await asyncio.sleep(700)
 
     def value(self, name: str) -> str | None:
-        found = self.informer.get(name, "default")
+        found = self.informer.get(Key("default", name))
         return found.data["value"] if found is not None else None
 
     def measured(self, name: str) -> float | None:
@@ -195,7 +195,7 @@ def test_what_went_while_nobody_looked_is_gone() -> None:
         world.cluster.store.compact(world.cluster.store.revision)
         async with working(other):
             await asyncio.sleep(60)
-            assert (other.get("a", "default"), dict(other.unreadable)) == (None, {})
+            assert (other.get(A), dict(other.unreadable)) == (None, {})
 
     told(story, a="one", b=LONG)
 
@@ -216,7 +216,7 @@ def test_the_informer_goes_on_from_after_what_it_could_not_read() -> None:
 
     world = told(story, a="one")
     assert world.informer.reached == str(world.cluster.store.revision)
-    assert world.informer.seen("a", "default") == world.informer.reached
+    assert world.informer.seen(A) == world.informer.reached
     assert world.measured("echelon_informer_lists_total") == 1
 
 

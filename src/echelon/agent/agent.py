@@ -22,10 +22,10 @@ from echelon.agent.turns import Turns
 from echelon.agent.works import Works, concerns_agent
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.crd import crd
+from echelon.api.keys import Key
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManifestWork, ManifestWork
 from echelon.engine.work.cleaning import Place
 from echelon.engine.work.identity import Identity
-from echelon.kube.cache import Key
 from echelon.kube.client import Client, Documents
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller
@@ -175,13 +175,13 @@ class Agent:
         """Whether a work has lost its record, or there is one that it can take over."""
         if delta.new is None:
             return self._identity.is_of_this_hub(delta.object)
-        work = self._works_seen.get(delta.new.spec.manifest_work_name, self._works_seen.namespace)
+        work = self._works_seen.get(Key(self._works_seen.namespace, delta.new.spec.manifest_work_name))
         return delta.old is None and work is not None and self._identity.continues(work, delta.new)
 
     def _record_keys(self, work: ManifestWork) -> tuple[Key, ...]:
         name = work.metadata.name
         earlier = (each.metadata.name for each in self._records_seen.by_index(BY_WORK, name))
-        return tuple(Key(each) for each in dict.fromkeys((self._records.name_of(name), *earlier)))
+        return tuple(Key("", each) for each in dict.fromkeys((self._records.name_of(name), *earlier)))
 
 
 def _work_of(record: AppliedManifestWork) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from echelon.agent.passes import Passes
 from echelon.agent.records import Records
 from echelon.agent.settings import NEVER_SECONDS, RECORD_FINALIZER
+from echelon.api.keys import Key
 from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, ManifestWork
 from echelon.controllers.conditions import timestamp
 from echelon.engine.plan import NOTHING, Delete, Emit, Patch, Plan
 from echelon.engine.work.cleaning import recorded
 from echelon.engine.work.identity import Identity
-from echelon.kube.cache import Key
 from echelon.kube.informer import Informer
 
 
@@ -35,12 +35,12 @@ class Eviction:
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one record."""
-        record = self._informer.get(key.name)
+        record = self._informer.get(key)
         if record is None or record.metadata.deletion_timestamp or not self._identity.is_ours(record):
             return NOTHING
-        named = Key(record.spec.manifest_work_name, self._works.namespace)
+        named = Key(self._works.namespace, record.spec.manifest_work_name)
         # What cannot be read is not missing.
-        wanted = self._identity.is_wanted(self._works.get(*named), record) or named in self._works.unreadable
+        wanted = self._identity.is_wanted(self._works.get(named), record) or named in self._works.unreadable
         since = record.status.eviction_start_time
         if wanted or self._grace_seconds >= NEVER_SECONDS:
             return Plan((_marked(record, None),)) if since else NOTHING

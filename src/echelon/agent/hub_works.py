@@ -1,6 +1,7 @@
 """The works of a cluster as the hub has them, also where the cache does not show it yet."""
 
 from echelon.api.base import JSONObject
+from echelon.api.keys import Key
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.kube.client import Client, MergePatch, WriteOptions
 from echelon.kube.errors import Conflict, NotFound
@@ -18,11 +19,11 @@ class HubWorks:
 
     def newest(self, name: str) -> ManifestWork | None:
         """Return a work in the newest state that is known."""
-        cached = self._informer.get(name, self._informer.namespace)
+        cached = self._informer.get(Key(self._informer.namespace, name))
         own = self._own.get(name)
         if own is None:
             return cached
-        if self._informer.shows(name, self._informer.namespace, own.metadata.resource_version):
+        if self._informer.shows(Key(self._informer.namespace, name), own.metadata.resource_version):
             del self._own[name]
             return cached
         return own

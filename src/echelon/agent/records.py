@@ -14,6 +14,7 @@ from echelon.agent.adopting import Adoption
 from echelon.agent.recorded import is_gone, kind_of
 from echelon.agent.settings import RECORD_FINALIZER
 from echelon.api.base import JSONObject
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.work import (
     APPLIED_MANIFEST_WORK,
@@ -67,10 +68,10 @@ class Records:
 
     def get(self, name: str) -> AppliedManifestWork | None:
         """Return a record in the newest state that is known."""
-        own, cached = self._own.get(name), self._informer.get(name)
+        own, cached = self._own.get(name), self._informer.get(Key("", name))
         if own is None:
             return cached
-        if self._informer.shows(name, "", own.metadata.resource_version):
+        if self._informer.shows(Key("", name), own.metadata.resource_version):
             # Also if it is gone: the answer to our last write of it may have come after the news of its end.
             del self._own[name]
             return cached

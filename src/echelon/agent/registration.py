@@ -25,8 +25,8 @@ from echelon.api.cluster import (
 from echelon.api.coordination import LEASE
 from echelon.api.core import NAMESPACE, NODE
 from echelon.api.meta import Condition
+from echelon.controllers.cluster.health import AVAILABLE, LEASE_NAME
 from echelon.controllers.conditions import timestamp, with_condition
-from echelon.controllers.health import AVAILABLE, LEASE_NAME
 from echelon.kube.client import Client, Documents, MergePatch, WriteOptions
 from echelon.kube.clock import Clock
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound

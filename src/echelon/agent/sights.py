@@ -13,6 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from echelon.api.base import JSONObject
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.engine.work.cleaning import Place
 from echelon.engine.work.reporting import Absent, Found
@@ -99,9 +100,9 @@ class Sights:
             return None
         if known is not None:
             version = known["metadata"].get("resourceVersion", "")
-            if not watch.informer.shows(spot.name, spot.namespace, version):
+            if not watch.informer.shows(Key(spot.namespace, spot.name), version):
                 return Found(known)
-        live = watch.informer.get(spot.name, spot.namespace)
+        live = watch.informer.get(Key(spot.namespace, spot.name))
         return Absent() if live is None else Found(live)
 
     async def close(self) -> None:

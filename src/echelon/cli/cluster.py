@@ -21,9 +21,9 @@ from echelon.api.core import NAMESPACE, Namespace
 from echelon.api.printing import human_duration
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.cli.connection import Connection, connected
+from echelon.controllers.cluster.health import AVAILABLE, LEASE_NAME
+from echelon.controllers.cluster.leaving import hold, is_leaving, is_made_for, stays
 from echelon.controllers.conditions import find
-from echelon.controllers.health import AVAILABLE, LEASE_NAME
-from echelon.controllers.leaving import hold, is_leaving, is_made_for, stays
 from echelon.engine.work_set.progress import moment
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions
 from echelon.kube.errors import Conflict, NotFound

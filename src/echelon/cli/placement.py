@@ -16,13 +16,14 @@ from echelon.api.cluster import (
     MANAGED_CLUSTER_SET,
     MANAGED_CLUSTER_SET_BINDING,
 )
+from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.printing import human_duration
 from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, listed, output_option, print_document
-from echelon.controllers.publication import REGROUP_ANNOTATION, owners_of
+from echelon.controllers.placement.publication import REGROUP_ANNOTATION, owners_of
 from echelon.engine.placement.explain import Explanation, explain
 from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.placement.slices import read_slice, recall
@@ -185,7 +186,7 @@ async def _explain(
         scheduler = await _scheduler(client)
         placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
     scheduler.placement(placement)
-    key = placement.metadata.namespace, placement.metadata.name
+    key = Key(placement.metadata.namespace, placement.metadata.name)
     if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:
         raise click.ClickException(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
     schedule = scheduler.schedule(key, datetime.now(UTC))
@@ -209,7 +210,7 @@ async def _scheduler(client: Client) -> Scheduler:
             owned.setdefault(owner, []).append(decision)
     for each in (await client.list(PLACEMENT)).items:
         decided = recall(map(read_slice, owned.get(each.metadata.uid, ())))
-        scheduler.decided((each.metadata.namespace, each.metadata.name), decided.clusters)
+        scheduler.decided(Key(each.metadata.namespace, each.metadata.name), decided.clusters)
     return scheduler
 
 

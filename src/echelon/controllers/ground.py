@@ -9,12 +9,13 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.controllers.announcing import Announcer
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.plan import Emit, Reference
 from echelon.kube.act import Recorder, Written
-from echelon.kube.cache import Indexer, Key
+from echelon.kube.cache import Indexer
 from echelon.kube.client import Client
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller, Reconciler
@@ -82,7 +83,7 @@ class Ground:
     def _tell_unreadable(self, informer: Informer[Any], misfit: Misfit) -> None:
         """Tell people of an object that no controller here can read."""
         meta = misfit.metadata
-        if Key(meta.name, meta.namespace) not in informer.unreadable:
+        if Key(meta.namespace, meta.name) not in informer.unreadable:
             return
         regarding = Reference(informer.kind, meta.name, meta.namespace, meta.uid)
         note = f"it does not fit its type and counts neither as changed nor as gone: {misfit.why}"

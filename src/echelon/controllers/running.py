@@ -18,18 +18,14 @@ from echelon.api.coordination import LEASE
 from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
-from echelon.controllers import (
-    cluster_sets,
-    health,
-    multicluster,
-    placement_sources,
-    registration,
-    work_expiry,
-    work_set_sources,
-)
+from echelon.controllers.cluster import health, registration, sets
 from echelon.controllers.ground import Ground
-from echelon.controllers.placement_metrics import PlacementMetrics
+from echelon.controllers.placement import multicluster
+from echelon.controllers.placement import sources as placement_sources
+from echelon.controllers.placement.metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
+from echelon.controllers.work_set import expiry
+from echelon.controllers.work_set import sources as work_set_sources
 from echelon.engine.work_set.progress import moment
 from echelon.kube.client import Client, Reader
 from echelon.kube.clock import Clock, SystemClock
@@ -86,13 +82,13 @@ MULTICLUSTER = "multicluster"
 
 _CONTROLLERS = {
     "placement": _Known(placement_sources.KINDS, placement_sources.placement_controller),
-    "cluster-sets": _Known(cluster_sets.KINDS, lambda ground, _: cluster_sets.cluster_sets_controller(ground)),
+    "cluster-sets": _Known(sets.KINDS, lambda ground, _: sets.cluster_sets_controller(ground)),
     "cluster-health": _Known(health.KINDS, lambda ground, _: health.cluster_health_controller(ground)),
     "cluster-registration": _Known(
         registration.KINDS, lambda ground, _: registration.cluster_registration_controller(ground)
     ),
     "work-sets": _Known(work_set_sources.KINDS, lambda ground, _: work_set_sources.work_sets_controller(ground)),
-    "work-expiry": _Known(work_expiry.KINDS, lambda ground, _: work_expiry.work_expiry_controller(ground)),
+    "work-expiry": _Known(expiry.KINDS, lambda ground, _: expiry.work_expiry_controller(ground)),
     MULTICLUSTER: _Known(multicluster.KINDS, lambda ground, _: multicluster.multicluster_controller(ground)),
 }
 # Those that run unless others are named.

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from echelon.api.keys import Key
 from echelon.kube.misfits import Misfit
 
 T = TypeVar("T")
@@ -20,16 +21,6 @@ Indexer = Callable[[T], Iterable[Hashable]]
 _log = logging.getLogger(__name__)
 
 _TRACES_KEPT = 4096
-
-
-class Key(NamedTuple):
-    """Where an object is: its name, and its namespace unless its kind has none."""
-
-    name: str
-    namespace: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Identity(NamedTuple):
@@ -44,10 +35,10 @@ def identity_of(obj: Any) -> Identity:
     """Return which object this is, be it typed or a plain document."""
     if isinstance(obj, dict):
         metadata = obj["metadata"]
-        key = Key(metadata["name"], metadata.get("namespace", ""))
+        key = Key(metadata.get("namespace", ""), metadata["name"])
         return Identity(key, metadata.get("uid", ""), metadata.get("resourceVersion", ""))
     metadata = obj.metadata
-    return Identity(Key(metadata.name, metadata.namespace), metadata.uid, metadata.resource_version)
+    return Identity(Key(metadata.namespace, metadata.name), metadata.uid, metadata.resource_version)
 
 
 def key_of(obj: Any) -> Key:
@@ -89,7 +80,7 @@ class Cache(Generic[T]):
 
     def keys(self) -> Iterator[Key]:
         """Return where the objects are, also those that could never be read."""
-        yield from (Key(name, namespace) for namespace, objects in self._objects.items() for name in objects)
+        yield from (Key(namespace, name) for namespace, objects in self._objects.items() for name in objects)
         yield from (key for key in self.misfits if self.get(key) is None)
 
     def by_index(self, index: str, value: Hashable) -> list[T]:

@@ -15,9 +15,10 @@ from typing import Any, Protocol, TypeVar
 
 from prometheus_client import Counter
 
+from echelon.api.keys import Key
 from echelon.engine.plan import Plan
 from echelon.kube.act import Failed, Recorder, Superseded, Written, act
-from echelon.kube.cache import Key, key_of
+from echelon.kube.cache import key_of
 from echelon.kube.client import Writer
 from echelon.kube.clock import Clock
 from echelon.kube.errors import ApiError, Conflict

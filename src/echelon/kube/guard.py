@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from echelon.api.keys import Key
 from echelon.kube.act import Written
-from echelon.kube.cache import Key, identity_of
+from echelon.kube.cache import identity_of
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 
@@ -66,9 +67,10 @@ class Guard:
         """Remember a write that was made for a key."""
         deadline = asyncio.get_running_loop().time() + self._seconds
         for informer in self._informers:
-            if not informer.selects(written.kind, written.name, written.namespace, written.labels):
+            at = Key(written.namespace, written.name)
+            if not informer.selects(written.kind, at, written.labels):
                 continue
-            place = _Place(informer, Key(written.name, written.namespace))
+            place = _Place(informer, at)
             if not _shown(place, written):
                 self._expected.setdefault(key, {})[place] = _Expected(written, deadline)
                 self._writers.setdefault(place, {})[key] = None
@@ -131,8 +133,8 @@ class Guard:
 def _shown(place: _Place, written: Written) -> bool:
     informer, key = place.informer, place.key
     if written.resource_version is not None:
-        return informer.shows(key.name, key.namespace, written.resource_version)
-    obj = informer.get(key.name, key.namespace)
+        return informer.shows(key, written.resource_version)
+    obj = informer.get(key)
     return (
         obj is None or key in informer.unreadable or (written.uid not in ("", identity_of(obj).uid)) or is_ending(obj)
     )

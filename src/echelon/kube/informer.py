@@ -20,8 +20,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from echelon.api import labels as selectors
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.kube.cache import Cache, Identity, Indexer, Key, identity_of, newer
+from echelon.kube.cache import Cache, Identity, Indexer, identity_of, newer
 from echelon.kube.client import Event, EventType, Page, Reader
 from echelon.kube.errors import ApiError, Gone, ServerTimeout
 from echelon.kube.metrics import Metrics
@@ -127,9 +128,9 @@ class Informer(Generic[T]):
         """Return when the cache has everything that the first list had."""
         await self._synced.wait()
 
-    def get(self, name: str, namespace: str = "") -> T | None:
+    def get(self, key: Key) -> T | None:
         """Return an object, if there is one."""
-        return self._cache.get(Key(name, namespace))
+        return self._cache.get(key)
 
     def values(self, namespace: str = "") -> list[T]:
         """Return the objects of a namespace, or all."""
@@ -169,20 +170,23 @@ class Informer(Generic[T]):
         """
         self._misfit_handlers = (*self._misfit_handlers, handler)
 
-    def seen(self, name: str, namespace: str = "") -> str:
+    def seen(self, key: Key) -> str:
         """Return the newest resource version that the cache has of an object, also of one that is gone."""
-        return self._cache.seen(Key(name, namespace))
+        return self._cache.seen(key)
 
-    def shows(self, name: str, namespace: str, resource_version: str) -> bool:
+    def shows(self, key: Key, resource_version: str) -> bool:
         """Whether the cache has an object as it was at a version, or knows what became of it later."""
-        known = self._cache.seen(Key(name, namespace))
+        known = self._cache.seen(key)
         return not newer(resource_version, known) or not newer(resource_version, self._reached)
 
-    def selects(self, kind: Kind[Any], name: str, namespace: str, labels: Mapping[str, str]) -> bool:
+    def selects(self, kind: Kind[Any], key: Key, labels: Mapping[str, str]) -> bool:
         """Whether an object that was just written is one that this cache will show."""
-        if (kind.group, kind.plural) != (self.kind.group, self.kind.plural) or self.namespace not in ("", namespace):
+        if (kind.group, kind.plural) != (self.kind.group, self.kind.plural) or self.namespace not in (
+            "",
+            key.namespace,
+        ):
             return False
-        if self._cache.get(Key(name, namespace)) is not None:
+        if self._cache.get(key) is not None:
             return True
         return not self._fields and (self._selector is None or self._selector.matches(labels))
 

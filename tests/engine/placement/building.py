@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from echelon.api.cluster import AddOnPlacementScore, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
@@ -123,7 +124,7 @@ def scheduled(
     """Schedule from all clusters; `decided` maps placements of the namespace ns to what they have."""
     decisions, addons = DecisionCounter(fleet.names), ScoreIndex()
     for name, clusters in (decided or {}).items():
-        decisions.replace(("ns", name), clusters)
+        decisions.replace(Key("ns", name), clusters)
     for each in scores:
         addons.update(each)
     return schedule(wanted, fleet, decisions, addons, now)

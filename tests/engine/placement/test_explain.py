@@ -1,6 +1,7 @@
 from datetime import timedelta
 from typing import Any
 
+from echelon.api.keys import Key
 from echelon.engine.placement.explain import Explanation, explain
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.schedule import Part
@@ -75,7 +76,7 @@ def test_sets_and_deletion_come_first() -> None:
     hub.placement(placement(predicates=[selecting({"matchLabels": {"x": "y"}})]))
     hub.cluster(cluster("gone", {SET_LABEL: "one"}, deleting=True))
     hub.cluster(cluster("out", {SET_LABEL: "three"}))
-    result = hub.schedule(("ns", "p"), NOW)
+    result = hub.schedule(Key("ns", "p"), NOW)
     assert result is not None
     found = {each.cluster: (each.reason, each.message) for each in explain(result, hub.fleet)}
     assert found["gone"] == ("Deleting", "is being deleted")

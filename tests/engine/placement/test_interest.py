@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from echelon.api.cluster import ManagedCluster
+from echelon.api.keys import Key
 from echelon.engine.placement.scheduler import Scheduler
 from tests.engine.placement.building import (
     NOW,
@@ -37,7 +38,7 @@ def member(name: str, labels: dict[str, str] | None = None, **more: Any) -> Mana
     return cluster(name, {SET_LABEL: "one", **(labels or {})}, **more)
 
 
-def names(keys: set[tuple[str, str]]) -> set[str]:
+def names(keys: set[Key]) -> set[str]:
     return {name for _, name in keys}
 
 
@@ -182,9 +183,9 @@ def test_sets_and_bindings_concern_the_placements_that_use_them() -> None:
 
 def test_a_placement_that_is_gone_is_concerned_by_nothing() -> None:
     hub = scheduler(all={})
-    hub.placement_gone(("ns", "all"))
+    hub.placement_gone(Key("ns", "all"))
     assert hub.cluster(member("new")) == set()
-    assert hub.schedule(("ns", "all"), NOW) is None
+    assert hub.schedule(Key("ns", "all"), NOW) is None
 
 
 @pytest.mark.parametrize("fleet", [10, 1000])
@@ -194,10 +195,10 @@ def test_the_work_for_one_change_does_not_depend_on_the_fleet(fleet: int) -> Non
     for number in range(fleet):
         hub.cluster(member(f"c{number}", {"env": "prod"}))
     for name in ("prod", "two"):
-        result = hub.schedule(("ns", name), NOW)
+        result = hub.schedule(Key("ns", name), NOW)
         assert result is not None
-        hub.decided(("ns", name), result.members)
-        hub.schedule(("ns", name), NOW)
+        hub.decided(Key("ns", name), result.members)
+        hub.schedule(Key("ns", name), NOW)
     looked_at: list[int] = []
     get = hub.fleet.get
     hub.fleet.get = lambda number: looked_at.append(number) or get(number)  # type: ignore[method-assign,func-returns-value]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.api.cluster import ManagedCluster
+from echelon.api.keys import Key
 from echelon.engine.placement import ranking
 from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.placement.standing import schedule
@@ -67,7 +68,7 @@ PLACEMENTS = [
     placement("wrong", numberOfClusters=-1),
     placement("elsewhere", namespace="other", numberOfClusters=1),
 ]
-KEYS = [(each.metadata.namespace, each.metadata.name) for each in PLACEMENTS]
+KEYS = [Key(each.metadata.namespace, each.metadata.name) for each in PLACEMENTS]
 
 CLUSTERS = st.sampled_from([f"c{number}" for number in range(6)])
 STATE = st.fixed_dictionaries(
@@ -227,9 +228,9 @@ def test_following_changes_equals_starting_from_scratch(runners_up: int, steps: 
 def test_a_deleted_placement_takes_its_decisions_with_it() -> None:
     scheduler = Scheduler()
     scheduler.placement(placement("p"))
-    scheduler.decided(("ns", "p"), ["a"])
-    scheduler.placement_gone(("ns", "p"))
-    assert scheduler.schedule(("ns", "p"), NOW) is None
+    scheduler.decided(Key("ns", "p"), ["a"])
+    scheduler.placement_gone(Key("ns", "p"))
+    assert scheduler.schedule(Key("ns", "p"), NOW) is None
     assert not list(scheduler.decisions.levels())
 
 
@@ -245,7 +246,7 @@ def test_a_new_spec_counts_at_once() -> None:
     ]
     for spec, expected in cases:
         assert scheduler.placement(placement("p", **spec)) == {("ns", "p")}
-        result = scheduler.schedule(("ns", "p"), NOW)
+        result = scheduler.schedule(Key("ns", "p"), NOW)
         assert result is not None
         assert result.members == expected
 
@@ -256,9 +257,9 @@ def test_a_malformed_set_is_reported_and_takes_nothing_away() -> None:
     scheduler.binding(binding("one"))
     scheduler.placement(placement("p"))
     scheduler.cluster(cluster("a", {SET_LABEL: "one"}))
-    scheduler.decided(("ns", "p"), ["a"])
+    scheduler.decided(Key("ns", "p"), ["a"])
     assert scheduler.cluster_set(cluster_set("one", {}, "Other")) == {("ns", "p")}
-    result = scheduler.schedule(("ns", "p"), NOW)
+    result = scheduler.schedule(Key("ns", "p"), NOW)
     assert result is not None
     assert result.selected == ("a",)
     assert (result.outcome.code, result.outcome.plugin) == ("Warning", "ManagedClusterSet")
@@ -273,12 +274,12 @@ def hub(*sources: ManagedCluster, **spec: Any) -> Scheduler:
     made.placement(placement("p", **spec))
     for each in sources:
         made.cluster(each)
-    made.schedule(("ns", "p"), NOW)
+    made.schedule(Key("ns", "p"), NOW)
     return made
 
 
 def chosen(scheduler: Scheduler, after: float = 0) -> list[str]:
-    result = scheduler.schedule(("ns", "p"), NOW + timedelta(seconds=after))
+    result = scheduler.schedule(Key("ns", "p"), NOW + timedelta(seconds=after))
     assert result is not None
     return sorted(result.members)
 
@@ -291,9 +292,9 @@ def test_a_toleration_ends_without_any_other_change() -> None:
 
 def test_decisions_of_others_count_when_a_placement_is_next_scheduled() -> None:
     scheduler = hub(cluster("a"), cluster("b"), cluster("c"), numberOfClusters=1)
-    scheduler.decided(("ns", "q"), ["c"])
+    scheduler.decided(Key("ns", "q"), ["c"])
     assert chosen(scheduler) == ["a"]
-    scheduler.decided(("ns", "q"), ["c", "a"])
+    scheduler.decided(Key("ns", "q"), ["c", "a"])
     assert chosen(scheduler) == ["b"]
 
 
@@ -301,7 +302,7 @@ def test_a_cluster_that_the_placement_has_stays_in_spite_of_no_select_if_new() -
     tainted = cluster("a", taints=[taint("t", "NoSelectIfNew")])
     scheduler = hub(tainted, cluster("b"))
     assert chosen(scheduler) == ["b"]
-    scheduler.decided(("ns", "p"), ["a", "b"])
+    scheduler.decided(Key("ns", "p"), ["a", "b"])
     assert chosen(scheduler) == ["a", "b"]
-    scheduler.decided(("ns", "p"), ["b"])
+    scheduler.decided(Key("ns", "p"), ["b"])
     assert chosen(scheduler) == ["b"]

@@ -1,6 +1,7 @@
 import pytest
 
 from echelon.api.cluster import ManagedClusterSet
+from echelon.api.keys import Key
 from echelon.api.labels import SelectorError
 from echelon.engine.placement import sets
 from echelon.engine.placement.balance import DecisionCounter
@@ -64,7 +65,7 @@ def test_a_placement_chooses_from_the_union_of_its_sets() -> None:
         known.update(cluster_set(name))
         known.bind(binding(name))
     decisions = DecisionCounter(FLEET.names)
-    own = decisions.own(("ns", "p"))
+    own = decisions.own(Key("ns", "p"))
     assert sorted(FLEET.names.of(known.eligibility("ns", []).clusters(FLEET, own))) == ["a", "b"]
     assert sorted(FLEET.names.of(known.eligibility("ns", ["two"]).clusters(FLEET, own))) == ["b"]
 
@@ -78,8 +79,8 @@ def test_a_malformed_set_excludes_only_itself_and_takes_nothing_away() -> None:
     eligible = known.eligibility("ns", [])
     assert dict(eligible.malformed) == {"two": "selectorType is not right: Other"}
     decisions = DecisionCounter(FLEET.names)
-    assert sorted(FLEET.names.of(eligible.clusters(FLEET, decisions.own(("ns", "p"))))) == ["a"]
-    decisions.replace(("ns", "p"), ["b"])
-    assert sorted(FLEET.names.of(eligible.clusters(FLEET, decisions.own(("ns", "p"))))) == ["a", "b"]
+    assert sorted(FLEET.names.of(eligible.clusters(FLEET, decisions.own(Key("ns", "p"))))) == ["a"]
+    decisions.replace(Key("ns", "p"), ["b"])
+    assert sorted(FLEET.names.of(eligible.clusters(FLEET, decisions.own(Key("ns", "p"))))) == ["a", "b"]
     known.update(cluster_set("two"))
     assert not known.malformed

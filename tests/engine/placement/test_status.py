@@ -4,6 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from echelon.api.keys import Key
 from echelon.api.meta import Condition
 from echelon.api.placement import Placement, PlacementStatus
 from echelon.engine.placement import status
@@ -38,7 +39,7 @@ def satisfied(wanted: Placement, *, sets: tuple[str, ...] = (), bound: tuple[str
     for each in clusters:
         hub.cluster(each)
     hub.placement(wanted)
-    result = hub.schedule(("ns", "p"), NOW)
+    result = hub.schedule(Key("ns", "p"), NOW)
     assert result is not None
     return told(conditions(wanted, result, len(result.members), NOW))["PlacementSatisfied"]
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap
 
+from echelon.api.keys import Key
 from echelon.engine.placement.fleet import Names
-
-Key = tuple[str, str]  # namespace and name of a placement
 
 _REMEMBERED = 1024  # changes that followers can catch up with
 

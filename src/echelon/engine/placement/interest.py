@@ -11,8 +11,8 @@ from typing import Any
 from pyroaring import BitMap
 
 from echelon.api.cluster import SET_LABEL
+from echelon.api.keys import Key
 from echelon.api.labels import Requirement
-from echelon.engine.placement.balance import Key
 from echelon.engine.placement.fleet import Cluster, ClusterChange, FleetIndex
 from echelon.engine.placement.recipe import Recipe
 from echelon.engine.placement.scores import AddOn, Allocatable, PreferNoSelect

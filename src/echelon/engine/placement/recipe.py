@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
+from echelon.api.keys import Key
 from echelon.api.labels import SelectorError
 from echelon.api.placement import Placement, PlacementSpec
 from echelon.api.scheduling import SpreadConstraint, Toleration
 from echelon.engine.cel import CompileError, Program
 from echelon.engine.placement import expressions, taints
 from echelon.engine.placement.addons import ScoreIndex
-from echelon.engine.placement.balance import Key
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
 from echelon.engine.placement.scores import PolicyError, Weighing, weigh
@@ -109,7 +109,7 @@ def understand(placement: Placement) -> Recipe:
     except PolicyError as error:
         raise Misconfigured("", str(error)) from None
     return Recipe(
-        key=(placement.metadata.namespace, placement.metadata.name),
+        key=Key(placement.metadata.namespace, placement.metadata.name),
         sets=tuple(spec.cluster_sets),
         predicates=predicates,
         tolerations=tuple(spec.tolerations),

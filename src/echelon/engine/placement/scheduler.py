@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from echelon.api.cluster import AddOnPlacementScore, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
-from echelon.engine.placement.balance import DecisionCounter, Key
+from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import ClusterChange, FleetIndex
 from echelon.engine.placement.interest import InterestIndex
 from echelon.engine.placement.schedule import Schedule

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
+from echelon.api.keys import Key
 from echelon.api.scheduling import PrioritizerPolicy, ScoreCoordinate, Toleration
 from echelon.engine.placement.addons import ScoreIndex
-from echelon.engine.placement.balance import DecisionCounter, Key
+from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.taints import PREFER, disliked
 

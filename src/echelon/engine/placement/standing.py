@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 
 from pyroaring import BitMap
 
+from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
-from echelon.engine.placement.balance import DecisionCounter, Key
+from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.ranking import Ranking
 from echelon.engine.placement.recipe import Misconfigured, Recipe, understand
@@ -29,7 +30,7 @@ class Standing:
     """One placement against the fleet."""
 
     def __init__(self, placement: Placement, fleet: FleetIndex, decisions: DecisionCounter, addons: ScoreIndex) -> None:
-        self.key: Key = (placement.metadata.namespace, placement.metadata.name)
+        self.key = Key(placement.metadata.namespace, placement.metadata.name)
         self.wanted_sets = tuple(placement.spec.cluster_sets)
         self.recipe: Recipe | None = None
         self.fault: Misconfigured | None = None

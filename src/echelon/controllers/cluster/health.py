@@ -22,15 +22,15 @@ from echelon.api.cluster import (
     Taint,
 )
 from echelon.api.coordination import LEASE
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.controllers.cluster.contacts import LOOK_SECONDS, Contacts
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
-from echelon.controllers.contacts import LOOK_SECONDS, Contacts
 from echelon.controllers.ground import Ground
 from echelon.engine.cluster_health import Silence, Verdict, judged
 from echelon.engine.placement.taint_times import with_times
 from echelon.engine.plan import NOTHING, Action, Emit, Patch, Plan, Reference
-from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -40,7 +40,7 @@ AVAILABLE = "ManagedClusterConditionAvailable"
 UNREACHABLE, UNAVAILABLE = f"{GROUP}/unreachable", f"{GROUP}/unavailable"
 WORKERS = 4
 
-FLEET = Key("")  # no cluster has this name: the plan of what is said about all of them
+FLEET = Key("", "")  # no cluster has this name: the plan of what is said about all of them
 FLEET_SET = "global"  # whose condition and events tell about the fleet
 HEARD = "MostClustersHeard"
 
@@ -77,7 +77,7 @@ class HealthReconciler:
         """Plan one cluster, or what is said about the fleet."""
         if key == FLEET:
             return self._plan_fleet(now)
-        cluster = self._clusters.get(key.name)
+        cluster = self._clusters.get(key)
         if cluster is None or cluster.metadata.deletion_timestamp:
             return NOTHING
         said, left, most = find(cluster.status.conditions, AVAILABLE), self._contacts.grace_left(cluster), False
@@ -108,7 +108,7 @@ class HealthReconciler:
         silence = self._contacts.look()
         soon = _HELD_LOOK_SECONDS if silence.most else min(self._contacts.begins_in, _LOOK_SECONDS)
         look_again = timedelta(seconds=max(soon, LOOK_SECONDS))
-        found = self._sets.get(FLEET_SET)
+        found = self._sets.get(Key("", FLEET_SET))
         if found is None or found.metadata.deletion_timestamp:
             return Plan(look_again_after=look_again)
         known = find(found.status.conditions, HEARD)

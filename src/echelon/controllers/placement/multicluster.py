@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from echelon.api.base import JSONObject
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import (
     DECISION_INDEX_LABEL,
@@ -19,14 +20,13 @@ from echelon.api.multicluster import (
 )
 from echelon.api.multicluster import PlacementDecision as MulticlusterDecision
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
-from echelon.controllers.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.ground import Ground
-from echelon.controllers.placement_sources import decisions_informer
+from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
+from echelon.controllers.placement.sources import decisions_informer
 from echelon.engine.placement.mirror import Copy, DeleteCopy, Write, copies, mirror
 from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.slices import read_slice, readable_index
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan
-from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Informer
 
@@ -53,7 +53,7 @@ class MulticlusterReconciler:
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one placement."""
         del now
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         if placement is None or placement.metadata.deletion_timestamp or len(key.name) > MAX_NAME:
             self._doubt.forget(key)
             return NOTHING
@@ -86,7 +86,7 @@ def multicluster_controller(ground: Ground) -> Controller:
 
 def _placements_of(decision: PlacementDecision | MulticlusterDecision) -> Iterator[Key]:
     meta = decision.metadata
-    return (Key(owner.name, meta.namespace) for owner in meta.owner_references if owner.kind == PLACEMENT.kind)
+    return (Key(meta.namespace, owner.name) for owner in meta.owner_references if owner.kind == PLACEMENT.kind)
 
 
 def _owners_of(decision: MulticlusterDecision) -> Iterator[str]:

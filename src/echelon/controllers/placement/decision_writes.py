@@ -15,7 +15,7 @@ from functools import cached_property
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement
-from echelon.controllers.publication import MARK_ANNOTATION, PLACEMENT_LABEL, Desired, Published
+from echelon.controllers.placement.publication import MARK_ANNOTATION, PLACEMENT_LABEL, Desired, Published
 from echelon.engine.placement import status
 from echelon.engine.placement.publish import (
     CreateSlice,

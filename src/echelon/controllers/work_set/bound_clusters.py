@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pyroaring import BitMap
 
 from echelon.api.cluster import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
-from echelon.controllers.health import UNAVAILABLE, UNREACHABLE
-from echelon.controllers.leaving import is_leaving
+from echelon.controllers.cluster.health import UNAVAILABLE, UNREACHABLE
+from echelon.controllers.cluster.leaving import is_leaving
 from echelon.engine.placement.fleet import ClusterChange, FleetIndex
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.work_set.progress import moment

@@ -14,14 +14,15 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from echelon.api.daemonsets import ControllerRevision
+from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, PlacementRef
-from echelon.controllers.asking import Answer, Asking
-from echelon.controllers.bound_clusters import BoundClusters
-from echelon.controllers.decided import Decided
 from echelon.controllers.settings import ControllerSettings
-from echelon.controllers.write_failures import WriteFailures
+from echelon.controllers.work_set.asking import Answer, Asking
+from echelon.controllers.work_set.bound_clusters import BoundClusters
+from echelon.controllers.work_set.decided import Decided
+from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
 from echelon.engine.work_set.content import Content, read_content
@@ -40,7 +41,7 @@ from echelon.engine.work_set.view import (
     read_work,
 )
 from echelon.kube.act import Written
-from echelon.kube.cache import Key, key_of, newer
+from echelon.kube.cache import key_of, newer
 from echelon.kube.informer import Delta, Informer
 
 # How often the status of a set may be written while nothing but numbers and texts change in it.
@@ -88,7 +89,7 @@ class WorkSetReconciler:
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one set."""
-        work_set = self._caches.sets.get(*key)
+        work_set = self._caches.sets.get(key)
         if work_set is None:
             self._forget(key)
             return NOTHING
@@ -97,7 +98,7 @@ class WorkSetReconciler:
         brief = since_told < STATUS_SECONDS
         found = plan(self._view(key, work_set, now), now, brief=brief)
         waits = [STATUS_SECONDS - since_told] if brief else []
-        placements = (Key(ref.name, key.namespace) for ref in work_set.spec.placement_refs)
+        placements = (Key(key.namespace, ref.name) for ref in work_set.spec.placement_refs)
         waits += [each for each in map(self._decided.believed_in, placements) if each is not None]
         waits += [found.look_again_after.total_seconds()] if found.look_again_after is not None else []
         return replace(found, look_again_after=timedelta(seconds=max(min(waits), LEAST_SECONDS)) if waits else None)
@@ -114,7 +115,7 @@ class WorkSetReconciler:
     def wrote(self, work_set: WorkSet) -> bool:
         """Whether a set is as this process wrote it."""
         meta = work_set.metadata
-        return self._versions.get(Key(meta.name, meta.namespace)) == meta.resource_version
+        return self._versions.get(Key(meta.namespace, meta.name)) == meta.resource_version
 
     def work_changed(self, delta: Delta[ManifestWork]) -> Iterable[Key]:
         """Follow a work; return the sets to which the change means something."""
@@ -150,14 +151,14 @@ class WorkSetReconciler:
     def users_of(self, placement: Key) -> list[Key]:
         """Return the sets that refer to a placement."""
         return [
-            Key(each.metadata.name, each.metadata.namespace)
+            Key(each.metadata.namespace, each.metadata.name)
             for each in self._caches.sets.values(placement.namespace)
             if any(ref.name == placement.name for ref in each.spec.placement_refs)
         ]
 
     def intent(self, key: Key) -> object:
         """Return what people want of a set, which is everything but what this controller writes on it."""
-        work_set = self._caches.sets.get(*key)
+        work_set = self._caches.sets.get(key)
         return None if work_set is None else intent_of(work_set)
 
     def _view(self, key: Key, work_set: WorkSet, now: datetime) -> WorkSetView:
@@ -189,7 +190,7 @@ class WorkSetReconciler:
         )
 
     def _ref(self, ref: PlacementRef, key: Key, answer: Answer | None) -> RefView:
-        placement, decided = Key(ref.name, key.namespace), self._decided
+        placement, decided = Key(key.namespace, ref.name), self._decided
         trouble = self._asking.trouble(key)
         return RefView(
             ref.name,
@@ -205,9 +206,9 @@ class WorkSetReconciler:
         if answer.generation != work_set.metadata.generation:
             return False
         for name, version in answer.placements.items():
-            placement = self._caches.placements.get(name, key.namespace)
+            placement = self._caches.placements.get(Key(key.namespace, name))
             known = placement.metadata.resource_version if placement is not None else ""
-            if known != version or not self._decided.matches(Key(name, key.namespace), answer):
+            if known != version or not self._decided.matches(Key(key.namespace, name), answer):
                 return False
         return True
 
@@ -221,7 +222,7 @@ class WorkSetReconciler:
         """Have the server asked if somebody would lose a work, were it known that what is known is all there is."""
         doubtful = [ref.name for ref in refs if ref.doubtful and ref.placement is not None and ref.placement.settled]
         if doubtful or any(map(behind, losing)):
-            due = max((self._decided.settles_at(Key(name, key.namespace)) for name in doubtful), default=0.0)
+            due = max((self._decided.settles_at(Key(key.namespace, name)) for name in doubtful), default=0.0)
             self._asking.want(key, [ref.name for ref in refs], due)
 
     def _content(self, key: Key, work_set: WorkSet) -> Content:
@@ -248,7 +249,7 @@ class WorkSetReconciler:
             if ref.placement is not None
             for cluster in ref.placement.groups.clusters
             if cluster not in works
-            and (get(key.name, cluster) is not None or (key.name, cluster) in self._caches.works.unreadable)
+            and (get(Key(cluster, key.name)) is not None or (cluster, key.name) in self._caches.works.unreadable)
         )
 
     def _unread(self, label: str) -> tuple[UnreadWork, ...]:
@@ -310,7 +311,7 @@ def intent_of(work_set: WorkSet) -> tuple[object, ...]:
 def owner_of(work: ManifestWork) -> Key | None:
     """Return the set that a work is labelled with."""
     found = set_of(work.metadata.labels.get(SET_LABEL, ""))
-    return Key(found[1], found[0]) if found is not None else None
+    return Key(*found) if found is not None else None
 
 
 def _essence(view: WorkView) -> tuple[object, ...]:

@@ -21,12 +21,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
-from echelon.controllers.asking import Answer
-from echelon.controllers.publication import MARK_ANNOTATION, PLACEMENT_LABEL
+from echelon.controllers.placement.publication import MARK_ANNOTATION, PLACEMENT_LABEL
+from echelon.controllers.work_set.asking import Answer
 from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import PlacementView, believable, read_placement
-from echelon.kube.cache import Key, key_of, newer
+from echelon.kube.cache import key_of, newer
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.misfits import Misfit
 
@@ -82,7 +83,7 @@ class Decided:
         for obj in (delta.old, delta.new):
             if obj is None or not (name := obj.metadata.labels.get(PLACEMENT_LABEL)):
                 continue
-            key = Key(name, meta.namespace)
+            key = Key(meta.namespace, name)
             placements[key] = None
             self._changed[key] = now
             current = obj if obj is delta.new else None
@@ -94,7 +95,7 @@ class Decided:
 
     def view(self, key: Key) -> PlacementView | None:
         """Return what a placement has decided, if there is one."""
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         if placement is None or placement.metadata.deletion_timestamp:
             return None
         decisions, owned = self._believed(key, placement)
@@ -114,7 +115,7 @@ class Decided:
 
     def ignored(self, key: Key) -> str:
         """Say which decisions have a placement's label and do not count, because it owns others."""
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         if placement is None or self._trust:
             return ""
         current = list(self._current(key))
@@ -130,7 +131,7 @@ class Decided:
         """Whether decisions may be of different times, or of one in between, also where they agree with the status."""
         if any(_is_of(misfit, key) for misfit in self._cache.unreadable.values()):
             return True
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         decisions = list(self._current(key))
         if placement is None:
             return False
@@ -142,7 +143,7 @@ class Decided:
 
     def believed_in(self, key: Key) -> float | None:
         """Return in how many seconds more is believed of what a placement has decided, if nothing changes."""
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         now = asyncio.get_running_loop().time()
         loose = self._loose(key, placement) if placement is not None else []
         fresh = (each.changed + QUIET_SECONDS - now for each in loose if each.believed is not each.current)
@@ -150,7 +151,7 @@ class Decided:
 
     def settles_at(self, key: Key) -> float:
         """Return from when on an answer of the server tells whether decisions are complete."""
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         if placement is not None and _is_last(placement, self._said.get(key), list(self._current(key))):
             return 0.0
         return self._changed.get(key, 0.0) + QUIET_SECONDS
@@ -219,7 +220,7 @@ class Listed:
 def _is_of(decision: Misfit, placement: Key) -> bool:
     """Whether a decision that cannot be read is labelled as a placement's."""
     meta = decision.metadata
-    return (meta.labels.get(PLACEMENT_LABEL), meta.namespace) == tuple(placement)
+    return (meta.namespace, meta.labels.get(PLACEMENT_LABEL)) == tuple(placement)
 
 
 def are_doubtful(

@@ -19,18 +19,19 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.core import NAMESPACE, SERVICE_ACCOUNT
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.controllers.cluster.health import LEASE_NAME
+from echelon.controllers.cluster.leaving import CLUSTER_LABEL, LastLook, Left, hold, is_leaving, leave, stays
 from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
-from echelon.controllers.health import LEASE_NAME
-from echelon.controllers.leaving import CLUSTER_LABEL, LastLook, Left, hold, is_leaving, leave, stays
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
-from echelon.kube.cache import Key, newer
+from echelon.kube.cache import newer
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -79,7 +80,7 @@ class RegistrationReconciler:
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one cluster."""
-        cluster = self._clusters.get(key.name)
+        cluster = self._clusters.get(key)
         if cluster is None:
             return self._plan_without(key.name)
         if is_leaving(cluster):
@@ -96,7 +97,7 @@ class RegistrationReconciler:
 
     def is_leaving(self, name: str) -> bool:
         """Whether a cluster is on its way out."""
-        cluster = self._clusters.get(name)
+        cluster = self._clusters.get(Key("", name))
         return cluster is not None and is_leaving(cluster)
 
     def _plan_without(self, name: str) -> Plan:
@@ -110,18 +111,18 @@ class RegistrationReconciler:
         return Plan(old, look_again_after=None if len(old) == len(found) else _UNCERTAIN)
 
     def _version(self, delete: Delete) -> str:
-        live = self._mine[delete.kind.resource].get(delete.name, delete.namespace)
+        live = self._mine[delete.kind.resource].get(Key(delete.namespace, delete.name))
         return str(live.metadata.resource_version) if live is not None else ""
 
     def version_of(self, name: str) -> str:
         """Return the newest version of a cluster that is known."""
-        cluster = self._clusters.get(name)
+        cluster = self._clusters.get(Key("", name))
         return cluster.metadata.resource_version if cluster is not None else ""
 
     def _left(self, cluster: ManagedCluster) -> Left:
         name, version = cluster.metadata.name, cluster.metadata.resource_version
         spaces = self._mine[NAMESPACE.resource]
-        namespace = spaces.get(name)
+        namespace = spaces.get(Key("", name))
         # A namespace that goes is asked for its works when it does; one that stays is not.
         behind = newer(version, (spaces if namespace is None else self._works).reached)
         rights = self._revoked(name, (*_RIGHTS, SERVICE_ACCOUNT))
@@ -133,12 +134,12 @@ class RegistrationReconciler:
         return tuple(
             Delete(each.kind, each.name, each.namespace)
             for each in found
-            if self._mine[each.kind.resource].get(each.name, each.namespace) is not None
+            if self._mine[each.kind.resource].get(Key(each.namespace, each.name)) is not None
         )
 
     def _is_there(self, wanted: _Wanted) -> bool:
         """Whether an object is as it should be."""
-        live = self._mine[wanted.kind.resource].get(wanted.name, wanted.namespace)
+        live = self._mine[wanted.kind.resource].get(Key(wanted.namespace, wanted.name))
         if live is None:
             return False
         field = _KEPT.get(wanted.kind.resource)
@@ -185,11 +186,11 @@ def _matters(delta: Delta[ManagedCluster]) -> bool:
 
 
 def _home_of(work: ManifestWork) -> Iterable[Key]:
-    return (Key(work.metadata.namespace),)
+    return (Key("", work.metadata.namespace),)
 
 
 def _cluster_of(obj: Any) -> Iterable[Key]:
-    return (Key(obj.metadata.labels.get(CLUSTER_LABEL, "")),)
+    return (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),)
 
 
 def _wanted(name: str) -> list[_Wanted]:

@@ -21,11 +21,12 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP
+from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
-from echelon.controllers.decision_writes import Steps, steps
-from echelon.controllers.doubt import LOOK_AGAIN, Doubt
-from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMetrics
-from echelon.controllers.publication import (
+from echelon.controllers.placement.decision_writes import Steps, steps
+from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
+from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
+from echelon.controllers.placement.publication import (
     PLACEMENT_LABEL,
     REGROUP_ANNOTATION,
     Desired,
@@ -38,14 +39,12 @@ from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.plan import NOTHING, Patch, Plan
-from echelon.kube.cache import Key, key_of
+from echelon.kube.cache import key_of
 from echelon.kube.informer import Delta, Informer
 
 OPT_OUT_ANNOTATION = f"{GROUP}/experimental-scheduling-disable"
 
 _log = logging.getLogger(__name__)
-
-_EngineKey = tuple[str, str]  # namespace and name, as the engine has them
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,17 @@ class PlacementReconciler:
         self._recorder = recorder
         self._doubt = doubt
         self._begun = False
-        self._recalled: set[_EngineKey] = set()  # placements whose decisions the engine knows
-        self._settled: dict[_EngineKey, _Settled] = {}
+        self._recalled: set[Key] = set()  # placements whose decisions the engine knows
+        self._settled: dict[Key, _Settled] = {}
         self._wrote: dict[Key, float] = {}
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one placement."""
         self._begin()
-        placement = self._placements.get(*key)
+        placement = self._placements.get(key)
         if placement is None or not _is_scheduled(placement):
             return NOTHING
-        known = _engine_key(placement)
+        known = key_of(placement)
         ours = self._decisions.by_index("owner", placement.metadata.uid)
         if known not in self._recalled:
             self._recall(placement)
@@ -132,7 +131,7 @@ class PlacementReconciler:
         """Return when decisions of a placement were last to be written, on the clock of the event loop."""
         return self._wrote.get(key, -math.inf)
 
-    def _schedule(self, key: _EngineKey, now: datetime) -> Schedule | None:
+    def _schedule(self, key: Key, now: datetime) -> Schedule | None:
         started = time.perf_counter()
         try:
             return self.scheduler.schedule(key, now)
@@ -143,7 +142,7 @@ class PlacementReconciler:
         self, placement: Placement, schedule: Schedule, ours: list[PlacementDecision]
     ) -> tuple[Desired, Steps]:
         """Return the decisions that there are to be, and how to get there."""
-        key, meta = _engine_key(placement), placement.metadata
+        key, meta = key_of(placement), placement.metadata
         request = meta.annotations.get(REGROUP_ANNOTATION, "")
         versions = tuple(decision.metadata.resource_version for decision in ours)
         facts = (meta.uid, meta.generation, request, schedule.outcome.failed, versions)
@@ -207,7 +206,7 @@ class PlacementReconciler:
 
     def _recall(self, placement: Placement) -> None:
         """Tell the engine what the decisions of a placement say."""
-        key = _engine_key(placement)
+        key = key_of(placement)
         self._recalled.add(key)
         ours = self._decisions.by_index("owner", placement.metadata.uid)
         self.scheduler.decided(key, self._look(placement, ours).memory.clusters)
@@ -226,7 +225,7 @@ class PlacementReconciler:
                 self._count_foreign(decision)
 
     def _forget(self, placement: Placement) -> None:
-        key = _engine_key(placement)
+        key = key_of(placement)
         self.scheduler.placement_gone(key)
         self._recalled.discard(key)
         self._settled.pop(key, None)
@@ -244,13 +243,13 @@ class PlacementReconciler:
     def _count_foreign(self, decision: PlacementDecision, *, gone: bool = False) -> None:
         """Count the clusters of a decision that nobody here makes, each under a name that no placement can have."""
         meta = decision.metadata
-        key = (meta.namespace, f"/{meta.name}")
+        key = Key(meta.namespace, f"/{meta.name}")
         listed = decision.status.decisions if decision.status and not gone and not self._is_ours(decision) else ()
         self.scheduler.decided(key, [entry.cluster_name for entry in listed])
 
     def _is_ours(self, decision: PlacementDecision) -> bool:
         owners = [owner for owner in decision.metadata.owner_references if owner.kind == PLACEMENT.kind]
-        found = ((self._placements.get(owner.name, decision.metadata.namespace), owner.uid) for owner in owners)
+        found = ((self._placements.get(Key(decision.metadata.namespace, owner.name)), owner.uid) for owner in owners)
         return any(placement and placement.metadata.uid == uid and _is_scheduled(placement) for placement, uid in found)
 
 
@@ -258,10 +257,6 @@ def _is_scheduled(placement: Placement) -> bool:
     """Whether a placement is ours to schedule."""
     meta = placement.metadata
     return not meta.deletion_timestamp and meta.annotations.get(OPT_OUT_ANNOTATION) != "true"
-
-
-def _engine_key(placement: Placement) -> _EngineKey:
-    return placement.metadata.namespace, placement.metadata.name
 
 
 def _wire(of: msgspec.Struct) -> JSONObject:

@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.publication import PLACEMENT_LABEL
-from echelon.kube.cache import Key, newer
+from echelon.controllers.placement.publication import PLACEMENT_LABEL
+from echelon.kube.cache import newer
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, NotFound
 from echelon.kube.queue import WorkQueue

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from echelon.api.keys import Key
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Create, Delete, Patch, Write
@@ -19,7 +20,6 @@ from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, dec
 from echelon.engine.work_set.names import REVISION_ANNOTATION
 from echelon.engine.work_set.view import WorkSet, WriteOutcomes
 from echelon.kube.act import Failed, Written
-from echelon.kube.cache import Key
 from echelon.kube.clock import Clock
 from echelon.kube.errors import ApiError, Conflict, NotFound
 

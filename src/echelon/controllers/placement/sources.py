@@ -14,15 +14,15 @@ from echelon.api.cluster import (
     ManagedClusterSet,
     ManagedClusterSetBinding,
 )
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
-from echelon.controllers.doubt import Doubt
 from echelon.controllers.ground import Ground
-from echelon.controllers.placement import PlacementReconciler
-from echelon.controllers.placement_metrics import MeasuringRecorder, PlacementMetrics
-from echelon.controllers.publication import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
-from echelon.engine.placement.balance import Key as EngineKey
-from echelon.kube.cache import Key, key_of
+from echelon.controllers.placement.doubt import Doubt
+from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
+from echelon.controllers.placement.publication import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
+from echelon.controllers.placement.reconciler import PlacementReconciler
+from echelon.kube.cache import key_of
 from echelon.kube.clock import Clock
 from echelon.kube.controller import ROUTINE, Controller
 from echelon.kube.informer import Delta, Informer
@@ -81,7 +81,7 @@ def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
     meta = decision.metadata
     names = [owner.name for owner in meta.owner_references if owner.kind == PLACEMENT.kind]
     names += [meta.labels.get(PLACEMENT_LABEL, ""), *(name for _, name in slot_of(decision))]
-    return (Key(name, meta.namespace) for name in dict.fromkeys(names) if name)
+    return (Key(meta.namespace, name) for name in dict.fromkeys(names) if name)
 
 
 class _Feed:
@@ -143,8 +143,8 @@ class _Feed:
         gone = delta.new is None
         self._concern(scheduler.score_gone(meta.namespace, meta.name) if gone else scheduler.score(delta.object))
 
-    def _concern(self, placements: Iterable[EngineKey]) -> None:
-        self._add(Key(name, namespace) for namespace, name in sorted(placements))
+    def _concern(self, placements: Iterable[Key]) -> None:
+        self._add(sorted(placements))
 
     def _add(self, keys: Iterable[Key]) -> None:
         """Have placements planned when the changes that concern them have come to an end, or go on for too long."""

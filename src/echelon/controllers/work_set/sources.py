@@ -18,20 +18,28 @@ from echelon.api.cluster import (
     ManagedClusterSetBinding,
 )
 from echelon.api.daemonsets import ControllerRevision
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.asking import Asking
-from echelon.controllers.bound_clusters import BoundClusters
-from echelon.controllers.decided import Decided
 from echelon.controllers.ground import Ground
-from echelon.controllers.placement_sources import decisions_informer
-from echelon.controllers.work_sets import STATUS_SECONDS, Caches, Knowledge, WorkSetReconciler, intent_of, owner_of
-from echelon.controllers.write_failures import WriteFailures
+from echelon.controllers.placement.sources import decisions_informer
+from echelon.controllers.work_set.asking import Asking
+from echelon.controllers.work_set.bound_clusters import BoundClusters
+from echelon.controllers.work_set.decided import Decided
+from echelon.controllers.work_set.reconciler import (
+    STATUS_SECONDS,
+    Caches,
+    Knowledge,
+    WorkSetReconciler,
+    intent_of,
+    owner_of,
+)
+from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkSet
-from echelon.kube.cache import Key, key_of
+from echelon.kube.cache import key_of
 from echelon.kube.controller import ROUTINE, Controller
 from echelon.kube.informer import Delta
 from echelon.kube.misfits import Misfit
@@ -111,7 +119,7 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
 
     def work_unreadable(misfit: Misfit) -> None:
         if (found := set_of(misfit.metadata.labels.get(SET_LABEL, ""))) is not None:
-            collect([Key(found[1], found[0])], initial=False)
+            collect([Key(*found)], initial=False)
 
     caches.works.on_unreadable(work_unreadable)
     # These keep the views and are the first to hear; the controller only has to know of the caches.
@@ -173,7 +181,7 @@ def _set_labels(revision: ControllerRevision) -> Iterator[str]:
 
 def _sets_of(revision: ControllerRevision) -> list[Key]:
     found = set_of(revision.metadata.labels.get(SET_LABEL, ""))
-    return [Key(found[1], found[0])] if found is not None else []
+    return [Key(*found)] if found is not None else []
 
 
 def _none(_: object) -> Iterable[Key]:

@@ -20,6 +20,7 @@ from echelon.api.cluster import (
     ManagedClusterSet,
     ManagedClusterSetBinding,
 )
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, LabelSelector
 from echelon.controllers.conditions import timestamp, wire, with_condition
@@ -27,7 +28,7 @@ from echelon.controllers.ground import Ground
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan, Together
-from echelon.kube.cache import Key, key_of
+from echelon.kube.cache import key_of
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -66,8 +67,8 @@ class ClusterSetReconciler:
         change = self._fleet.update(new) if new else self._fleet.remove(delta.object.metadata.name)
         names = (found.metadata.name for found in self._sets.values())
         known = ((name, self._known.get(name)) for name in names)
-        concerned = [Key(name) for name, found in known if found is not None and found.moved(change)]
-        return [*concerned, Key(DEFAULT)] if new and _joins_default(new) else concerned
+        concerned = [Key("", name) for name, found in known if found is not None and found.moved(change)]
+        return [*concerned, Key("", DEFAULT)] if new and _joins_default(new) else concerned
 
     def set_changed(self, delta: Delta[ManagedClusterSet]) -> None:
         """Follow a set."""
@@ -77,7 +78,7 @@ class ClusterSetReconciler:
             self._known.update(delta.new)
 
     def _plan_set(self, key: Key, now: datetime) -> Plan:
-        found = self._sets.get(key.name)
+        found = self._sets.get(key)
         if found is None:
             return Plan((_new_set(key.name),)) if key.name in _GIVEN else NOTHING
         if found.metadata.deletion_timestamp:
@@ -116,11 +117,11 @@ class ClusterSetReconciler:
         )
 
     def _plan_binding(self, key: Key, now: datetime) -> Plan:
-        binding = self._bindings.get(*key)
+        binding = self._bindings.get(key)
         if binding is None or binding.metadata.deletion_timestamp:
             return NOTHING
-        name = Key(binding.spec.cluster_set)
-        meta, exists = binding.metadata, self._sets.get(*name) is not None or name in self._sets.unreadable
+        name = Key("", binding.spec.cluster_set)
+        meta, exists = binding.metadata, self._sets.get(name) is not None or name in self._sets.unreadable
         said = Condition(
             type=BOUND,
             status="True" if exists else "False",
@@ -167,7 +168,7 @@ def cluster_sets_controller(ground: Ground) -> Controller:
     controller.watch(bindings)
     controller.watch(clusters, keys=lambda _: ())
     for name in _GIVEN:
-        controller.queue.add(Key(name))
+        controller.queue.add(Key("", name))
     return controller
 
 

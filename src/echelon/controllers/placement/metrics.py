@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from echelon.controllers.decision_writes import Steps
+from echelon.api.keys import Key
+from echelon.controllers.placement.decision_writes import Steps
 from echelon.engine.plan import Emit
 from echelon.kube.act import Recorder
-from echelon.kube.cache import Key
 
 NAME = "placement_scheduling"
 _SECONDS = tuple(1e-6 * 10**power for power in range(10))
@@ -73,7 +73,7 @@ class MeasuringRecorder:
         await self._recorder.emit(event)
 
     def _measure(self, event: Emit) -> None:
-        underway = self._underway.get(Key(event.regarding.name, event.regarding.namespace))
+        underway = self._underway.get(Key(event.regarding.namespace, event.regarding.name))
         if underway is None:
             return
         now = asyncio.get_running_loop().time()
@@ -87,4 +87,4 @@ class MeasuringRecorder:
             self._metrics.surge.observe(now - underway.surged)
         if event is underway.steps.last:
             self._metrics.bind.observe(now - underway.began)
-            self.forget(Key(event.regarding.name, event.regarding.namespace))
+            self.forget(Key(event.regarding.namespace, event.regarding.name))

@@ -20,9 +20,10 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.kube.act import Written
-from echelon.kube.cache import Key, identity_of, newer
+from echelon.kube.cache import identity_of, newer
 from echelon.kube.informer import Informer
 
 LOOK_AGAIN = timedelta(seconds=2)
@@ -102,7 +103,7 @@ class Doubt(Generic[T]):
     def _is_hidden(self, placement: Key, leaving: Collection[str]) -> bool:
         """Whether clusters seem to leave because of something that is there and was never readable."""
         return any(
-            source.get(*key) is None
+            source.get(key) is None
             and (
                 key.namespace in (placement.namespace, *leaving)
                 or (not key.namespace and (source.kind.resource != MANAGED_CLUSTER.resource or key.name in leaving))

@@ -6,6 +6,7 @@ A work of a work set is left alone whatever it says: the set would write it agai
 from datetime import datetime, timedelta
 from typing import Any
 
+from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.conditions import find
@@ -13,7 +14,6 @@ from echelon.controllers.ground import Ground
 from echelon.engine.plan import NOTHING, Delete, Plan
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.engine.work_set.progress import moment
-from echelon.kube.cache import Key
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -30,7 +30,7 @@ class WorkExpiryReconciler:
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one work."""
-        work = self._works.get(*key)
+        work = self._works.get(key)
         if work is None or (end := end_of(work, now)) is None:
             return NOTHING
         if end > now:

@@ -1,0 +1,1 @@
+"""The controllers of clusters themselves: sets, health, registration and the way out."""

@@ -1,0 +1,1 @@
+"""The controllers that choose clusters and publish the choice."""

@@ -1,0 +1,1 @@
+"""The controllers of work sets and of works that expire."""
