@@ -9,8 +9,8 @@ import pytest
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING
 from echelon.api.events import EVENT
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.controllers.cluster.health import UNAVAILABLE
 from echelon.controllers.settings import ControllerSettings
+from echelon.engine.cluster_health import UNAVAILABLE
 from echelon.fleet.loop import running
 from echelon.kube.errors import Unavailable
 from tests.controllers.hub import NS

@@ -10,8 +10,8 @@ from echelon.agent.passes import Passes
 from echelon.agent.records import Records
 from echelon.agent.settings import NEVER_SECONDS, RECORD_FINALIZER
 from echelon.api.keys import Key
+from echelon.api.times import format_time
 from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, ManifestWork
-from echelon.controllers.conditions import timestamp
 from echelon.engine.plan import NOTHING, Delete, Emit, Patch, Plan
 from echelon.engine.work.cleaning import recorded
 from echelon.engine.work.identity import Identity
@@ -45,7 +45,7 @@ class Eviction:
         if wanted or self._grace_seconds >= NEVER_SECONDS:
             return Plan((_marked(record, None),)) if since else NOTHING
         if not since:
-            return Plan((_marked(record, timestamp(now)),), look_again_after=timedelta(seconds=self._grace_seconds))
+            return Plan((_marked(record, format_time(now)),), look_again_after=timedelta(seconds=self._grace_seconds))
         left = _moment(since, now) + timedelta(seconds=self._grace_seconds) - now
         if left > timedelta(0):
             return Plan(look_again_after=left)

@@ -16,8 +16,8 @@ from echelon.agent.sights import Spot
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ManifestUpdateStrategy
 from echelon.api.work import AppliedResource, ManifestCondition, ManifestResourceMeta, ManifestWork
+from echelon.engine.conditions import find_condition
 from echelon.engine.work.cleaning import Place, place_of
-from echelon.engine.work.conditions import find
 from echelon.engine.work.discretion import without_secrets
 from echelon.engine.work.drift import NO_REPAIR, Repair, count_of, drifted
 from echelon.engine.work.ignoring import IgnoreFieldError
@@ -130,7 +130,7 @@ class Known:
 
     def _is_true(self, spot: Spot, kind: str, generation: int | None) -> bool:
         told = self.told.get(spot.place)
-        said = find(told.conditions, kind) if told is not None else None
+        said = find_condition(told.conditions, kind) if told is not None else None
         return said is not None and said.status == "True" and generation in (None, said.observed_generation)
 
 

@@ -25,8 +25,9 @@ from echelon.api.cluster import (
 from echelon.api.coordination import LEASE
 from echelon.api.core import NAMESPACE, NODE
 from echelon.api.meta import Condition
-from echelon.controllers.cluster.health import AVAILABLE, LEASE_NAME
-from echelon.controllers.conditions import timestamp, with_condition
+from echelon.api.times import format_micro_time, format_time
+from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
+from echelon.engine.conditions import set_condition
 from echelon.kube.client import Client, Documents, MergePatch, WriteOptions
 from echelon.kube.clock import Clock
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
@@ -128,7 +129,7 @@ class Registration:
         spec = {
             "holderIdentity": self._cluster,
             "leaseDurationSeconds": self._settings.lease_seconds,
-            "renewTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "renewTime": format_micro_time(self._clock.now()),
         }
         try:
             await self._hub.patch(LEASE, LEASE_NAME, MergePatch({"spec": spec}), self._cluster, options=self._options)
@@ -156,7 +157,7 @@ class Registration:
         )
 
     def _status(self, cluster: ManagedCluster, seen: _Facts) -> ManagedClusterStatus:
-        now, generation = timestamp(self._clock.now()), cluster.metadata.generation
+        now, generation = format_time(self._clock.now()), cluster.metadata.generation
 
         def said(type_: str, status: str, reason: str, message: str) -> Condition:
             return Condition(
@@ -173,7 +174,7 @@ class Registration:
         if seen.found is None:
             told = f"The kube-apiserver is not available: {seen.trouble}"
             available = said(AVAILABLE, "False", "ManagedClusterKubeAPIServerUnavailable", told)
-        conditions = with_condition(with_condition(cluster.status.conditions, joined), available)
+        conditions = set_condition(set_condition(cluster.status.conditions, joined), available)
         return msgspec.structs.replace(cluster.status, conditions=conditions, **(seen.found or {}))
 
     async def _look(self) -> _Facts:

@@ -22,8 +22,9 @@ from echelon.agent.settings import FINALIZER, Settings
 from echelon.agent.sights import Sights, Spot
 from echelon.agent.standing import Standing, asked_of, differ_in_words, known_to, patient
 from echelon.api.meta import Condition
+from echelon.api.times import format_time
 from echelon.api.work import AppliedManifestWork, AppliedResource, ManifestWork
-from echelon.controllers.conditions import find, timestamp, wire, with_condition
+from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
 from echelon.engine.work.cleaning import Place, leftovers, place_of, recorded
 from echelon.engine.work.reporting import Found, Sight, look_again, report
 from echelon.kube.cache import identity_of
@@ -168,7 +169,7 @@ class Works:
             listed = await self._passes.strays(record, work.spec.workload.manifests) + listed
             kept, left = leftovers(recorded(listed), metas)
             # The first pass of a work removes nothing: the hub may have been replaced, and its works come one by one.
-            if find(work.status.conditions, "Applied") is not None:
+            if find_condition(work.status.conditions, "Applied") is not None:
                 left = await self._records.remove(record, left)
         except Conflict:
             raise
@@ -263,11 +264,11 @@ class Works:
                 type="Deleting",
                 status="True",
                 observed_generation=work.metadata.generation,
-                last_transition_time=timestamp(self._clock.now()),
+                last_transition_time=format_time(self._clock.now()),
                 reason="WorkDeleting",
                 message="ManifestWork is being deleted",
             )
-            conditions = wire(with_condition(work.status.conditions, deleting))
+            conditions = conditions_to_wire(set_condition(work.status.conditions, deleting))
             work = await self._works.patch(work, {"status": {"conditions": conditions}}, "status")
             self._ending.add(work.metadata.uid)
         if await self._records.end(work):
@@ -295,5 +296,5 @@ def concerns_agent(delta: Delta[ManifestWork]) -> bool:
 
 
 def _is_complete(work: ManifestWork) -> bool:
-    said = find(work.status.conditions, "Complete")
+    said = find_condition(work.status.conditions, "Complete")
     return said is not None and said.status == "True"

@@ -19,12 +19,12 @@ from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE, Lease
 from echelon.api.core import NAMESPACE, Namespace
 from echelon.api.printing import human_duration
+from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.cli.connection import Connection, connected
-from echelon.controllers.cluster.health import AVAILABLE, LEASE_NAME
 from echelon.controllers.cluster.leaving import hold, is_leaving, is_made_for, stays
-from echelon.controllers.conditions import find
-from echelon.engine.work_set.progress import moment
+from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
+from echelon.engine.conditions import find_condition
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions
 from echelon.kube.errors import Conflict, NotFound
 
@@ -78,12 +78,12 @@ class _Seen:
 
     def silence(self, now: datetime) -> int | None:
         """For how many seconds its agent has been silent; None if it never said anything."""
-        heard = moment(self.lease.spec.renew_time) if self.lease is not None else None
+        heard = parse_time(self.lease.spec.renew_time) if self.lease is not None else None
         return int((now - heard).total_seconds()) if heard is not None else None
 
     def is_silent(self, now: datetime) -> bool:
         """Whether its agent has been silent for longer than one that lives, by the hub's clock or by ours."""
-        available, silence = find(self.cluster.status.conditions, AVAILABLE), self.silence(now)
+        available, silence = find_condition(self.cluster.status.conditions, AVAILABLE), self.silence(now)
         if silence is None or (available is not None and available.status == "Unknown"):
             return True
         every = self.cluster.spec.lease_duration_seconds

@@ -18,6 +18,7 @@ from echelon.api.coordination import LEASE
 from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
+from echelon.api.times import parse_time
 from echelon.controllers.cluster import health, registration, sets
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement import multicluster
@@ -26,7 +27,6 @@ from echelon.controllers.placement.metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.controllers.work_set import expiry
 from echelon.controllers.work_set import sources as work_set_sources
-from echelon.engine.work_set.progress import moment
 from echelon.kube.client import Client, Reader
 from echelon.kube.clock import Clock, SystemClock
 from echelon.kube.controller import Controller
@@ -191,7 +191,7 @@ class Controllers:
             for each in (await self._client.list(LEASE, fields=f"metadata.name={name}")).items
             if each.metadata.namespace != own
             and each.spec.holder_identity
-            and (renewed := moment(each.spec.renew_time)) is not None
+            and (renewed := parse_time(each.spec.renew_time)) is not None
             and renewed > recent
         ]
 

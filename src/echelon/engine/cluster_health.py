@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from math import floor
 from typing import NamedTuple
 
+from echelon.api.cluster import GROUP
+
+LEASE_NAME = "managed-cluster-lease"
+AVAILABLE = "ManagedClusterConditionAvailable"
+UNREACHABLE, UNAVAILABLE = f"{GROUP}/unreachable", f"{GROUP}/unavailable"
+
 RECENT_SECONDS = 86_400.0  # who was not heard for longer is no longer counted
 FEWEST = 3  # silent clusters that are a fleet's matter, and not their own
 

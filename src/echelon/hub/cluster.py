@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from uuid import UUID
 
 from echelon.api.base import JSONObject
+from echelon.api.times import format_time
 from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.catalogue import Catalogue
@@ -78,7 +79,7 @@ class LogicalCluster:
 
     def timestamp(self) -> str:
         """Return the present second as Kubernetes writes it."""
-        return self.clock().isoformat(timespec="seconds")[:19] + "Z"
+        return format_time(self.clock())
 
     def new_uid(self) -> str:
         """Return an identity that no other object has."""

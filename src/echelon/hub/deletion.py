@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from echelon.api.base import JSONObject
+from echelon.api.times import format_time
 from echelon.hub import reading
 from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
@@ -87,7 +88,7 @@ def _marked(cluster: LogicalCluster, before: JSONObject, propagation: str, grace
         meta["finalizers"] = finalizers
     first = "deletionTimestamp" not in meta
     if first or grace < meta.get("deletionGracePeriodSeconds", 0):
-        meta["deletionTimestamp"] = _end(cluster.clock(), grace).strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionTimestamp"] = format_time(_end(cluster.clock(), grace))
         meta["deletionGracePeriodSeconds"] = grace
     if first and meta.get("generation"):
         meta["generation"] += 1

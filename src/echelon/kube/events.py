@@ -13,12 +13,12 @@ import logging
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from random import Random
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from echelon.api.base import JSONObject
 from echelon.api.events import EVENT
+from echelon.api.times import format_micro_time
 from echelon.engine.plan import Emit, Reference
 from echelon.kube.client import MergePatch, Writer
 from echelon.kube.clock import Clock
@@ -174,7 +174,7 @@ class EventRecorder:
 
     async def _write(self, event: Emit, series: _Series) -> None:
         namespace = event.regarding.namespace or "default"
-        now = _micro_time(self._clock.now())
+        now = format_micro_time(self._clock.now())
         if series.name:
             change = {"series": {"count": series.count, "lastObservedTime": now}}
             try:
@@ -251,7 +251,3 @@ def _note(text: str) -> str:
     if len(encoded) <= _NOTE_BYTES:
         return text
     return encoded[: _NOTE_BYTES - 3].decode(errors="ignore") + "..."
-
-
-def _micro_time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -24,6 +24,7 @@ from random import Random
 from typing import Any
 
 from echelon.api.coordination import LEASE, Lease, LeaseSpec
+from echelon.api.times import format_micro_time
 from echelon.kube import errors
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.clock import Clock
@@ -336,11 +337,7 @@ async def _run(work: Callable[[], Awaitable[None]]) -> None:
 
 def _later_than(before: str, now: datetime) -> str:
     """Return a time stamp that differs from the one before it, whatever the clock does: others look for a change."""
-    stamp = _micro_time(now)
+    stamp = format_micro_time(now)
     if stamp == before:
-        stamp = _micro_time(now + timedelta(microseconds=1))
+        stamp = format_micro_time(now + timedelta(microseconds=1))
     return stamp
-
-
-def _micro_time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from echelon.api.base import JSONObject
+from echelon.api.times import parse_time
 from echelon.api.work import ManifestWork
 from echelon.engine.rollout.model import Phase
-from echelon.engine.work_set.progress import Progress, moment, progress_of
+from echelon.engine.work_set.progress import Progress, progress_of
 from tests.engine.work_set.world import template
 
 GENERATION = 3
@@ -116,7 +117,7 @@ def test_what_happened_after_the_write_is_dated_by_its_condition(conditions: tup
 
 def test_works_of_another_hub_are_dated_by_their_conditions() -> None:
     done = work("Applied=True@3", "Progressing=False@3", creationTimestamp="2026-05-01T00:00:00Z")
-    assert progress_of(done, None).since == moment(JANUARY)
+    assert progress_of(done, None).since == parse_time(JANUARY)
     assert progress_of(work(creationTimestamp="2026-05-01T00:00:00Z"), None).since == datetime(2026, 5, 1, tzinfo=UTC)
 
 
@@ -133,4 +134,4 @@ def test_a_work_that_is_being_deleted_is_under_way_since_that() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", None])
 def test_a_time_that_is_none_is_unknown(text: str | None) -> None:
-    assert moment(text) is None
+    assert parse_time(text) is None

@@ -14,7 +14,6 @@ from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import (
-    GROUP,
     MANAGED_CLUSTER,
     MANAGED_CLUSTER_SET,
     ManagedCluster,
@@ -25,19 +24,17 @@ from echelon.api.coordination import LEASE
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.api.times import format_time
 from echelon.controllers.cluster.contacts import LOOK_SECONDS, Contacts
-from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
-from echelon.engine.cluster_health import Silence, Verdict, judged
+from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME, UNAVAILABLE, UNREACHABLE, Silence, Verdict, judged
+from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
 from echelon.engine.placement.taint_times import with_times
 from echelon.engine.plan import NOTHING, Action, Emit, Patch, Plan, Reference
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
 KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANAGED_CLUSTER_SET)
-LEASE_NAME = "managed-cluster-lease"
-AVAILABLE = "ManagedClusterConditionAvailable"
-UNREACHABLE, UNAVAILABLE = f"{GROUP}/unreachable", f"{GROUP}/unavailable"
 WORKERS = 4
 
 FLEET = Key("", "")  # no cluster has this name: the plan of what is said about all of them
@@ -80,7 +77,11 @@ class HealthReconciler:
         cluster = self._clusters.get(key)
         if cluster is None or cluster.metadata.deletion_timestamp:
             return NOTHING
-        said, left, most = find(cluster.status.conditions, AVAILABLE), self._contacts.grace_left(cluster), False
+        said, left, most = (
+            find_condition(cluster.status.conditions, AVAILABLE),
+            self._contacts.grace_left(cluster),
+            False,
+        )
         if _is_over(left) or (said is not None and said.status == "Unknown"):
             most = self._contacts.look().most
             left = self._contacts.grace_left(cluster)  # which began anew if most have been heard again
@@ -111,13 +112,13 @@ class HealthReconciler:
         found = self._sets.get(Key("", FLEET_SET))
         if found is None or found.metadata.deletion_timestamp:
             return Plan(look_again_after=look_again)
-        known = find(found.status.conditions, HEARD)
+        known = find_condition(found.status.conditions, HEARD)
         status = "False" if silence.most else "True"
         if (known is None and not silence.most) or (known is not None and known.status == status):
             return Plan(look_again_after=look_again)
         meta = found.metadata
         said = _about_fleet(silence, meta.generation, now)
-        body: JSONObject = {"status": {"conditions": wire(with_condition(found.status.conditions, said))}}
+        body: JSONObject = {"status": {"conditions": conditions_to_wire(set_condition(found.status.conditions, said))}}
         patch = Patch(
             MANAGED_CLUSTER_SET,
             meta.name,
@@ -154,7 +155,7 @@ def _is_over(left: float | None) -> bool:
 
 def _available(cluster: ManagedCluster) -> str:
     """Return the status of the Available condition; empty if nobody has said anything yet."""
-    said = find(cluster.status.conditions, AVAILABLE)
+    said = find_condition(cluster.status.conditions, AVAILABLE)
     return said.status if said is not None else ""
 
 
@@ -183,11 +184,11 @@ def _say(cluster: ManagedCluster, text: str, now: datetime) -> Patch:
         type=AVAILABLE,
         status="Unknown",
         observed_generation=cluster.metadata.generation,
-        last_transition_time=timestamp(now),
+        last_transition_time=format_time(now),
         reason=_STOPPED,
         message=text,
     )
-    conditions = wire(with_condition(cluster.status.conditions, said))
+    conditions = conditions_to_wire(set_condition(cluster.status.conditions, said))
     return _patch(cluster, {"status": {"conditions": conditions}}, subresource="status")
 
 
@@ -204,7 +205,7 @@ def _about_fleet(silence: Silence, generation: int, now: datetime) -> Condition:
         type=HEARD,
         status="False" if silence.most else "True",
         observed_generation=generation,
-        last_transition_time=timestamp(now),
+        last_transition_time=format_time(now),
         reason="FleetSilent" if silence.most else "FleetHeard",
         message=text,
     )
@@ -216,7 +217,7 @@ def _tainted(before: Iterable[Taint], available: str, now: datetime) -> list[Tai
     others = (UNREACHABLE, UNAVAILABLE)
     kept = [taint for taint in before if taint.key not in others or _is(taint, wanted)]
     if wanted is not None and not any(_is(taint, wanted) for taint in kept):
-        kept.append(Taint(key=wanted, effect="NoSelect", time_added=timestamp(now)))
+        kept.append(Taint(key=wanted, effect="NoSelect", time_added=format_time(now)))
     return kept
 
 

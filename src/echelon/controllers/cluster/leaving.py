@@ -14,8 +14,9 @@ from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.core import NAMESPACE, Namespace
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.api.times import format_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.controllers.conditions import find, timestamp, wire, with_condition
+from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
 from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together
 from echelon.kube.cache import newer
 from echelon.kube.client import Client, DeleteOptions
@@ -129,18 +130,18 @@ def _with_finalizers(cluster: ManagedCluster, finalizers: Sequence[str]) -> Patc
 def _said(cluster: ManagedCluster, message: str, now: datetime) -> Patch | None:
     """Return what says why a cluster is still there; nothing if that has been said."""
     meta = cluster.metadata
-    known = find(cluster.status.conditions, DELETING)
+    known = find_condition(cluster.status.conditions, DELETING)
     if known is not None and (known.message, known.observed_generation) == (message, meta.generation):
         return None
     said = Condition(
         type=DELETING,
         status="False",
         observed_generation=meta.generation,
-        last_transition_time=timestamp(now),
+        last_transition_time=format_time(now),
         reason="ResourceRemaining",
         message=message,
     )
-    body = {"status": {"conditions": wire(with_condition(cluster.status.conditions, said))}}
+    body = {"status": {"conditions": conditions_to_wire(set_condition(cluster.status.conditions, said))}}
     return Patch(
         MANAGED_CLUSTER,
         meta.name,

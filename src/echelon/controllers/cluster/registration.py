@@ -24,12 +24,13 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
+from echelon.api.times import format_time
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.controllers.cluster.health import LEASE_NAME
 from echelon.controllers.cluster.leaving import CLUSTER_LABEL, LastLook, Left, hold, is_leaving, leave, stays
-from echelon.controllers.conditions import find, timestamp, wire, with_condition
 from echelon.controllers.ground import Ground
+from echelon.engine.cluster_health import LEASE_NAME
+from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
 from echelon.kube.cache import newer
 from echelon.kube.controller import Controller
@@ -91,7 +92,7 @@ class RegistrationReconciler:
             first: list[Action] = [hold(cluster)] if made or not stays(cluster) else []
             actions = (Apply(each.kind, each.name, each.body, each.namespace) for each in made)
             return Plan((*first, *actions), _condition(cluster, now, accepted=True))
-        if find(cluster.status.conditions, ACCEPTED) is None:
+        if find_condition(cluster.status.conditions, ACCEPTED) is None:
             return NOTHING  # nobody has decided yet
         return Plan(self._revoked(key.name, _RIGHTS), _condition(cluster, now, accepted=False))
 
@@ -253,18 +254,18 @@ def _condition(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Pat
     meta = cluster.metadata
     word = "Accepted" if accepted else "Denied"
     status = "True" if accepted else "False"
-    known = find(cluster.status.conditions, ACCEPTED)
+    known = find_condition(cluster.status.conditions, ACCEPTED)
     if known is not None and (known.status, known.observed_generation) == (status, meta.generation):
         return None
     said = Condition(
         type=ACCEPTED,
         status=status,
         observed_generation=meta.generation,
-        last_transition_time=timestamp(now),
+        last_transition_time=format_time(now),
         reason=f"HubClusterAdmin{word}",
         message=f"{word} by hub cluster admin",
     )
-    body = {"status": {"conditions": wire(with_condition(cluster.status.conditions, said))}}
+    body = {"status": {"conditions": conditions_to_wire(set_condition(cluster.status.conditions, said))}}
     return Patch(
         MANAGED_CLUSTER,
         meta.name,

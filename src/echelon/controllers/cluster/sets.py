@@ -23,8 +23,9 @@ from echelon.api.cluster import (
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, LabelSelector
-from echelon.controllers.conditions import timestamp, wire, with_condition
+from echelon.api.times import format_time
 from echelon.controllers.ground import Ground
+from echelon.engine.conditions import conditions_to_wire, set_condition
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan, Together
@@ -89,10 +90,10 @@ class ClusterSetReconciler:
         if key.name == DEFAULT and (joining := self._joining()):
             actions += (Together(joining),)
         said = self._emptiness(found, now)
-        conditions = with_condition(found.status.conditions, said) if said else found.status.conditions
+        conditions = set_condition(found.status.conditions, said) if said else found.status.conditions
         if conditions == found.status.conditions:
             return Plan(actions)
-        return Plan(actions, _patch_set(found, {"status": {"conditions": wire(conditions)}}, "status"))
+        return Plan(actions, _patch_set(found, {"status": {"conditions": conditions_to_wire(conditions)}}, "status"))
 
     def _joining(self) -> tuple[Patch, ...]:
         """Return the writes that let accepted clusters without a set join the default one."""
@@ -111,7 +112,7 @@ class ClusterSetReconciler:
             type=EMPTY,
             status="False" if count else "True",
             observed_generation=found.metadata.generation,
-            last_transition_time=timestamp(now),
+            last_transition_time=format_time(now),
             reason="ClustersSelected" if count else "NoClusterMatched",
             message=f"{count} ManagedClusters selected" if count else "No ManagedCluster selected",
         )
@@ -126,14 +127,14 @@ class ClusterSetReconciler:
             type=BOUND,
             status="True" if exists else "False",
             observed_generation=meta.generation,
-            last_transition_time=timestamp(now),
+            last_transition_time=format_time(now),
             reason="ClusterSetBound" if exists else "ClusterSetNotFound",
             message="",
         )
-        conditions = with_condition(binding.status.conditions, said)
+        conditions = set_condition(binding.status.conditions, said)
         if conditions == binding.status.conditions:
             return NOTHING
-        body = {"status": {"conditions": wire(conditions)}}
+        body = {"status": {"conditions": conditions_to_wire(conditions)}}
         patch = Patch(
             MANAGED_CLUSTER_SET_BINDING,
             meta.name,

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pyroaring import BitMap
 
 from echelon.api.cluster import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
-from echelon.controllers.cluster.health import UNAVAILABLE, UNREACHABLE
+from echelon.api.times import parse_time
 from echelon.controllers.cluster.leaving import is_leaving
+from echelon.engine.cluster_health import UNAVAILABLE, UNREACHABLE
 from echelon.engine.placement.fleet import ClusterChange, FleetIndex
 from echelon.engine.placement.sets import ClusterSets
-from echelon.engine.work_set.progress import moment
 from echelon.kube.clock import Clock
 from echelon.kube.informer import Delta
 
@@ -147,5 +147,5 @@ def _place(cluster: ManagedCluster) -> tuple[object, ...]:
 
 
 def _added(text: str | None) -> datetime | None:
-    found = moment(text)
+    found = parse_time(text)
     return found.astimezone(UTC) if found is not None else None

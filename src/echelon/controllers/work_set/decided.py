@@ -23,9 +23,9 @@ from datetime import datetime, timedelta
 
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.times import parse_time
 from echelon.controllers.placement.publication import MARK_ANNOTATION, PLACEMENT_LABEL
 from echelon.controllers.work_set.asking import Answer
-from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import PlacementView, believable, read_placement
 from echelon.kube.cache import key_of, newer
 from echelon.kube.informer import Delta, Informer
@@ -163,7 +163,7 @@ class Decided:
 
     def _is_old(self, decision: PlacementDecision) -> bool:
         """Whether a decision that was there before us was not made just now."""
-        made = moment(decision.metadata.creation_timestamp)
+        made = parse_time(decision.metadata.creation_timestamp)
         return made is not None and self._now() - made > timedelta(seconds=QUIET_SECONDS)
 
     def _current(self, key: Key) -> Iterator[PlacementDecision]:

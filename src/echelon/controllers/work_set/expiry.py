@@ -8,12 +8,12 @@ from typing import Any
 
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
+from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.controllers.conditions import find
 from echelon.controllers.ground import Ground
+from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Delete, Plan
 from echelon.engine.work_set.names import SET_LABEL
-from echelon.engine.work_set.progress import moment
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -45,12 +45,12 @@ def end_of(work: ManifestWork, now: datetime) -> datetime | None:
     meta, option = work.metadata, work.spec.delete_option
     if meta.deletion_timestamp or SET_LABEL in meta.labels or option is None:
         return None
-    complete = find(work.status.conditions, COMPLETE)
+    complete = find_condition(work.status.conditions, COMPLETE)
     seconds = option.ttl_seconds_after_finished
     if seconds is None or complete is None or complete.status != "True":
         return None
     try:
-        return (moment(complete.last_transition_time) or now) + timedelta(seconds=max(seconds, 0))
+        return (parse_time(complete.last_transition_time) or now) + timedelta(seconds=max(seconds, 0))
     except OverflowError:  # longer than anybody lives
         return None
 

@@ -16,6 +16,7 @@ from functools import partial
 from echelon.api.daemonsets import ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, PlacementRef
 from echelon.controllers.settings import ControllerSettings
@@ -28,7 +29,6 @@ from echelon.engine.rollout.failed_writes import FAILED_WRITES
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL, WRITTEN_ANNOTATION, set_of
 from echelon.engine.work_set.plan import plan
-from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import (
     RefView,
     RevisionView,
@@ -261,7 +261,7 @@ class WorkSetReconciler:
                 meta.name,
                 meta.uid,
                 why,
-                moment(meta.annotations.get(WRITTEN_ANNOTATION)) or moment(meta.creation_timestamp),
+                parse_time(meta.annotations.get(WRITTEN_ANNOTATION)) or parse_time(meta.creation_timestamp),
                 bool(meta.deletion_timestamp),
             )
             for meta, why in found

@@ -6,12 +6,12 @@ conditions name the generation that they are about.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-
-import msgspec
+from datetime import datetime
 
 from echelon.api.meta import Condition
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, DecisionGroupStatus, Placement
+from echelon.api.times import format_time
+from echelon.engine.conditions import MAX_MESSAGE, set_condition
 from echelon.engine.placement.schedule import Code, Outcome, Schedule
 from echelon.engine.placement.slices import Slice
 from echelon.engine.plan import Emit, Reference
@@ -29,10 +29,10 @@ def conditions(placement: Placement, schedule: Schedule, selected: int, now: dat
         MISCONFIGURED: _misconfigured(schedule.outcome),
         SATISFIED: _satisfied(placement, schedule, selected),
     }
-    before = {condition.type: condition for condition in placement.status.conditions}
-    generation = placement.metadata.generation
-    ours = {kind: _condition(kind, each, before.get(kind), generation, now) for kind, each in said.items()}
-    return list((before | ours).values())
+    found: Sequence[Condition] = placement.status.conditions
+    for kind, each in said.items():
+        found = set_condition(found, _condition(kind, each, placement.metadata.generation, now))
+    return list(found)
 
 
 def decision_groups(slices: Iterable[Slice]) -> list[DecisionGroupStatus]:
@@ -133,19 +133,16 @@ def _listed(names: Sequence[str]) -> str:
     return f"[{','.join(names)}]"
 
 
-def _condition(kind: str, said: _Said, before: Condition | None, generation: int, now: datetime) -> Condition:
+def _condition(kind: str, said: _Said, generation: int, now: datetime) -> Condition:
     holds, reason, message = said
-    condition = Condition(
+    return Condition(
         type=kind,
         status="True" if holds else "False",
         observed_generation=generation,
-        last_transition_time=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        last_transition_time=format_time(now),
         reason=reason,
-        message=message[:32768],
+        message=message[:MAX_MESSAGE],
     )
-    if before is None or before.status != condition.status:
-        return condition
-    return msgspec.structs.replace(condition, last_transition_time=before.last_transition_time)
 
 
 def _note(placement: Placement, decision: str, done: str) -> str:

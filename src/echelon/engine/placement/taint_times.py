@@ -5,11 +5,12 @@ Neither may end a toleration at once, or make it last for ever.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from echelon.api.cluster import Taint
+from echelon.api.times import format_time
 
 
 def with_times(taints: Sequence[Taint], before: Sequence[Taint], seen: datetime | None) -> tuple[Taint, ...]:
@@ -17,7 +18,7 @@ def with_times(taints: Sequence[Taint], before: Sequence[Taint], seen: datetime 
     if all(taint.time_added for taint in taints):
         return tuple(taints)
     known = {_same(taint): taint.time_added for taint in before}
-    now = None if seen is None else seen.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = None if seen is None else format_time(seen)
     return tuple(
         taint
         if taint.time_added

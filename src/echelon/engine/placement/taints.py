@@ -13,6 +13,7 @@ from pyroaring import BitMap
 
 from echelon.api.cluster import Taint
 from echelon.api.scheduling import Toleration
+from echelon.api.times import parse_time
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 
 NO_SELECT, IF_NEW, PREFER = "NoSelect", "NoSelectIfNew", "PreferNoSelect"
@@ -142,8 +143,4 @@ def _deadline(taint: Taint, seconds: int) -> datetime | None:
 @lru_cache(maxsize=4096)
 def instant(text: str) -> datetime:
     """Read a time as the API writes it; what is none was long ago."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return LONG_AGO
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parse_time(text) or LONG_AGO

@@ -6,9 +6,10 @@ for "not paused" does the one thing that it was told not to do.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeAlias
 
+from echelon.api.times import format_micro_time
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.model import Control
 
@@ -63,17 +64,17 @@ def pause() -> Annotations:
 
 def resume(now: datetime) -> Annotations:
     """Go on after a pause, or after a stop that is final."""
-    return {PAUSED: None, RESUMED: _written(now)}
+    return {PAUSED: None, RESUMED: format_micro_time(now)}
 
 
 def promote(now: datetime) -> Annotations:
     """Let what has succeeded so far have soaked enough."""
-    return {PROMOTED: _written(now)}
+    return {PROMOTED: format_micro_time(now)}
 
 
 def retry(now: datetime) -> Annotations:
     """Give what has failed so far another chance, and an aborted revision too."""
-    return {RETRIED: _written(now), ABORTED: None}
+    return {RETRIED: format_micro_time(now), ABORTED: None}
 
 
 def abort(revision: str) -> Annotations:
@@ -139,8 +140,3 @@ def _approved(value: str, revision: str) -> frozenset[str]:
 
 def _listed(value: str) -> frozenset[str]:
     return frozenset(part.strip() for part in value.split(",")) - {""}
-
-
-def _written(moment: datetime) -> str:
-    """Write a time exactly: one that is cut to seconds would miss what happened within the last one."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
-from echelon.engine.work.conditions import Clock, find, restated
+from echelon.engine.conditions import find_condition, set_condition
+from echelon.engine.work.conditions import Clock
 from echelon.engine.work.drift import DRIFTED
 from echelon.engine.work.health_state import Degraded, Health, Healthy
 from echelon.engine.work.rules import RULE_REASONS
@@ -53,19 +54,19 @@ def work_conditions(before: Sequence[Condition], judged: Sequence[Judged], clock
     conditions = list(before)
     for said in (_applied(manifests, clock), _available(manifests, clock)):
         if said is not None:
-            conditions = restated(conditions, said)
+            conditions = set_condition(conditions, said, per_generation=True)
     kinds = _rule_kinds(manifests)
     for kind in kinds:
         said = _aggregated(kind, manifests, clock)
         if said is not None:
-            conditions = restated(conditions, said)
+            conditions = set_condition(conditions, said, per_generation=True)
     for kind in STEERING:
         said = _steering(kind, judged, clock)
-        known = find(conditions, kind)
+        known = find_condition(conditions, kind)
         if said is not None:
-            conditions = restated(conditions, said)
+            conditions = set_condition(conditions, said, per_generation=True)
         elif known is None or not clock.current(known):
-            conditions = restated(conditions, _unreadable(kind, judged, clock))
+            conditions = set_condition(conditions, _unreadable(kind, judged, clock), per_generation=True)
     conditions = _with_drift(conditions, manifests, clock)
     owned = {*kinds, *STEERING, *BUILT_IN}
     return [each for each in conditions if each.type in owned or not each.reason.startswith(RULE_REASONS)]
@@ -78,7 +79,7 @@ def named(meta: ManifestResourceMeta) -> str:
 
 
 def _applied(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition | None:
-    found = [find(each.conditions, "Applied") for each in manifests]
+    found = [find_condition(each.conditions, "Applied") for each in manifests]
     # Until each manifest of this generation was tried, the last word is about an older one and stays as it is.
     if not found or not all(clock.current(each) for each in found):
         return None
@@ -93,7 +94,7 @@ def _applied(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition 
 
 def _with_drift(before: Sequence[Condition], manifests: Sequence[ManifestCondition], clock: Clock) -> list[Condition]:
     """Say which objects were changed on the cluster; nothing if none was, and if a rule of the user's says it."""
-    drifted = [(each.resource_meta, said) for each in manifests if (said := find(each.conditions, DRIFTED))]
+    drifted = [(each.resource_meta, said) for each in manifests if (said := find_condition(each.conditions, DRIFTED))]
     if any(said.reason.startswith(RULE_REASONS) for _, said in drifted):
         return list(before)
     if not drifted:
@@ -101,12 +102,12 @@ def _with_drift(before: Sequence[Condition], manifests: Sequence[ManifestConditi
     worst = next((said for _, said in drifted if said.status == "True"), drifted[0][1])
     message = _list([(meta, said.message) for meta, said in drifted])
     made = clock.condition(DRIFTED, worst.status, worst.reason, message)
-    known = find(before, DRIFTED)
-    return restated(before, made, changed=known is None or known.message != message)
+    known = find_condition(before, DRIFTED)
+    return set_condition(before, made, per_generation=True, restart=known is None or known.message != message)
 
 
 def _available(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition:
-    statuses = [found.status for each in manifests if (found := find(each.conditions, "Available"))]
+    statuses = [found.status for each in manifests if (found := find_condition(each.conditions, "Available"))]
     missing, unknown, total = statuses.count("False"), statuses.count("Unknown"), len(manifests)
     if missing:
         told = f"{missing} of {total} resources are not available"
@@ -126,7 +127,7 @@ def _aggregated(kind: str, manifests: Sequence[ManifestCondition], clock: Clock)
     made = [
         found
         for each in manifests
-        if (found := find(each.conditions, kind)) is not None and found.reason.startswith(RULE_REASONS)
+        if (found := find_condition(each.conditions, kind)) is not None and found.reason.startswith(RULE_REASONS)
     ]
     # What is complete stays complete, whatever the generation; anything else from an older one is no answer yet.
     if not all(clock.current(each) or (kind == "Complete" and each.status == "True") for each in made):
@@ -156,7 +157,7 @@ def _steering(kind: str, judged: Sequence[Judged], clock: Clock) -> Condition | 
 
 
 def _statement(kind: str, judged: Judged, clock: Clock) -> _Statement | None:
-    meta, said = judged.manifest.resource_meta, find(judged.manifest.conditions, kind)
+    meta, said = judged.manifest.resource_meta, find_condition(judged.manifest.conditions, kind)
     if judged.ruled and said is not None and clock.current(said) and said.reason.startswith(RULE_REASONS):
         return _Statement(meta, said.status, said.message, ruled=True)
     match judged.health:
@@ -177,7 +178,7 @@ def _unreadable(kind: str, judged: Sequence[Judged], clock: Clock) -> Condition:
 
 
 def _why_unavailable(manifest: ManifestCondition) -> str:
-    available = find(manifest.conditions, "Available")
+    available = find_condition(manifest.conditions, "Available")
     return available.message if available else ""
 
 

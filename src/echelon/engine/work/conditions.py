@@ -5,15 +5,13 @@ condition that is about another generation starts anew, even if it says the same
 such as an object being there, only a change of status counts.
 """
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from echelon.api.meta import Condition
-
-MAX_MESSAGE = 32768
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
+from echelon.api.times import format_time
+from echelon.engine.conditions import MAX_MESSAGE
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -51,26 +49,4 @@ class Clock(msgspec.Struct, frozen=True):
 
 def clock(generation: int, now: datetime) -> Clock:
     """Return the clock of a report."""
-    return Clock(generation, now.astimezone(UTC).strftime(_TIME))
-
-
-def find(conditions: Sequence[Condition], kind: str) -> Condition | None:
-    """Return the condition of a type."""
-    return next((condition for condition in conditions if condition.type == kind), None)
-
-
-def restated(
-    before: Sequence[Condition], said: Condition, *, lasting: bool = False, changed: bool = False
-) -> list[Condition]:
-    """Return conditions with one of them said anew, in its old place.
-
-    Its clock goes on if status and generation are the same; `lasting` facts go on over generations, and `changed` ones
-    start anew in any case.
-    """
-    known = find(before, said.type)
-    if known is None:
-        return [*before, said]
-    same = known.status == said.status and (lasting or known.observed_generation == said.observed_generation)
-    if same and not changed:
-        said = msgspec.structs.replace(said, last_transition_time=known.last_transition_time)
-    return [said if condition.type == said.type else condition for condition in before]
+    return Clock(generation, format_time(now))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
 from echelon.api.meta import Condition
-from echelon.engine.work.conditions import Clock, find
+from echelon.engine.conditions import find_condition
+from echelon.engine.work.conditions import Clock
 from echelon.engine.work.ignoring import server_side_apply
 from echelon.engine.work.updating import Memory, Wanted, create_only, loses, update
 
@@ -96,7 +97,7 @@ def drift_condition(drift: Drift, clock: Clock) -> Condition | None:
 
 def count_of(conditions: Sequence[Condition], generation: int) -> int:
     """Return how often an object was put back for a generation, as it was told."""
-    said = find(conditions, DRIFTED)
+    said = find_condition(conditions, DRIFTED)
     if said is None or said.observed_generation != generation:
         return 0
     found = _COUNT.search(said.message)

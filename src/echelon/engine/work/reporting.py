@@ -22,8 +22,9 @@ from echelon.api.work import (
     ManifestWorkStatus,
     StatusFeedback,
 )
+from echelon.engine.conditions import find_condition, set_condition
 from echelon.engine.work.aggregation import Judged, work_conditions
-from echelon.engine.work.conditions import Clock, clock, find, restated
+from echelon.engine.work.conditions import Clock, clock
 from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
@@ -161,23 +162,27 @@ def _judge(
     completed: bool,
 ) -> Judged:
     conditions, feedback = before.conditions, before.status_feedback
-    said = _applied(outcome.applied, find(conditions, "Applied"), time) if outcome.applied is not None else None
+    said = (
+        _applied(outcome.applied, find_condition(conditions, "Applied"), time) if outcome.applied is not None else None
+    )
     if said is not None:
-        conditions = restated(conditions, said)
+        conditions = set_condition(conditions, said, per_generation=True)
     if all(rule.condition != DRIFTED for rule in options.conditions):
         conditions = _with_drift(conditions, outcome.drift, time)
     # A work or an object that is complete is never applied again; what it was is what it stays.
-    settled = completed or _is_true(conditions, "Complete") or time.current(find(conditions, "Applied"), "True")
+    settled = (
+        completed or _is_true(conditions, "Complete") or time.current(find_condition(conditions, "Applied"), "True")
+    )
     found = outcome.seen if isinstance(outcome.seen, Found) and _complete(outcome.meta) else None
     findings: Sequence[Finding] = evaluate(options.conditions, found.object) if found and settled else ()
     if all(each.condition != "Available" for each in findings):
-        conditions = restated(conditions, _available(outcome, time), lasting=True)
+        conditions = set_condition(conditions, _available(outcome, time))
     if found:
         read = read_feedback(options.feedback, found.object, raw_limit)
         changed = list(read.values) != feedback.values
         feedback = StatusFeedback(values=list(read.values))
         synced = _synced(read, time, asked=bool(options.feedback))
-        conditions = restated(conditions, synced, lasting=True, changed=changed)
+        conditions = set_condition(conditions, synced, restart=changed)
     if found and settled:
         conditions = _with_findings(conditions, findings, time)
     manifest = ManifestCondition(resource_meta=outcome.meta, status_feedback=feedback, conditions=list(conditions))
@@ -203,12 +208,14 @@ def _applied(applied: Apply, before: Condition | None, time: Clock) -> Condition
 
 def _with_drift(conditions: Sequence[Condition], drift: Drift | None, time: Clock) -> list[Condition]:
     """Tell of drift of this generation; what was told of another one is over."""
-    before = find(conditions, DRIFTED)
+    before = find_condition(conditions, DRIFTED)
     said = drift_condition(drift, time) if drift is not None else before
     if said is None or not time.current(said):
         return [each for each in conditions if each is not before]
     # A higher count is news, whatever the status.
-    return restated(conditions, said, changed=before is None or before.message != said.message)
+    return set_condition(
+        conditions, said, per_generation=True, restart=before is None or before.message != said.message
+    )
 
 
 def _available(outcome: Outcome, time: Clock) -> Condition:
@@ -238,13 +245,13 @@ def _with_findings(conditions: Sequence[Condition], findings: Sequence[Finding],
     made = {each.condition: each for each in findings if each.condition not in ("Applied", "StatusFeedbackSynced")}
     kept = [each for each in conditions if each.type in made or not each.reason.startswith(RULE_REASONS)]
     for kind, each in made.items():
-        kept = restated(kept, time.condition(kind, each.status, each.reason, each.message))
+        kept = set_condition(kept, time.condition(kind, each.status, each.reason, each.message), per_generation=True)
     return kept
 
 
 def _health(outcome: Outcome, conditions: Sequence[Condition], time: Clock, *, settled: bool) -> Health | None:
     if not settled or not _complete(outcome.meta):
-        applied = find(conditions, "Applied")
+        applied = find_condition(conditions, "Applied")
         said = applied.message if applied is not None and time.current(applied) and applied.status != "True" else ""
         return Progressing("NotApplied", said or "not applied yet")
     if outcome.drift is not None and outcome.drift.waiting and not isinstance(outcome.seen, Absent):
@@ -263,7 +270,7 @@ def _health(outcome: Outcome, conditions: Sequence[Condition], time: Clock, *, s
 
 def _begin(conditions: Sequence[Condition]) -> str:
     """Return since when an object is what it is: when it was applied, or last put back."""
-    known = (find(conditions, kind) for kind in ("Applied", DRIFTED))
+    known = (find_condition(conditions, kind) for kind in ("Applied", DRIFTED))
     return max((each.last_transition_time for each in known if each is not None), default="")
 
 
@@ -272,5 +279,5 @@ def _complete(meta: ManifestResourceMeta) -> bool:
 
 
 def _is_true(conditions: Sequence[Condition], kind: str) -> bool:
-    found = find(conditions, kind)
+    found = find_condition(conditions, kind)
     return found is not None and found.status == "True"

@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from echelon.api.meta import Condition
+from echelon.api.times import format_time, parse_time
 from echelon.api.work_set import ManifestWorkReplicaSetSummary
+from echelon.engine.conditions import set_condition
 from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names, title
@@ -13,7 +15,6 @@ from echelon.engine.rollout.removal import Stay
 from echelon.engine.rollout.strategy import Kind
 from echelon.engine.work_set.leaving import held
 from echelon.engine.work_set.named_groups import UNKNOWN, Missing
-from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.rollout import RefRollout, Rollout
 from echelon.engine.work_set.sharing import Share
 from echelon.engine.work_set.view import WorkSetView
@@ -45,22 +46,18 @@ def conditions_of(view: WorkSetView, rollout: Rollout, total: ManifestWorkReplic
 
 def merged(before: Sequence[Condition], said: Sequence[Said], generation: int, now: datetime) -> list[Condition]:
     """Return conditions with some said anew. Their times move only when their status does."""
-    known = {condition.type: condition for condition in before}
+    found = list(before)
     for each in said:
-        status = "True" if each.holds else "False"
-        was = known.get(each.type)
-        same = was is not None and was.status == status
-        known[each.type] = Condition(
+        condition = Condition(
             type=each.type,
-            status=status,
+            status="True" if each.holds else "False",
             observed_generation=generation,
-            last_transition_time=was.last_transition_time
-            if was is not None and same
-            else now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            last_transition_time=format_time(now),
             reason=each.reason,
             message=each.message,
         )
-    return list(known.values())
+        found = set_condition(found, condition)
+    return found
 
 
 def turned_over(before: Sequence[Condition], after: Sequence[Condition]) -> bool:
@@ -224,7 +221,7 @@ def _timed_out(rollout: Rollout) -> Said:
 def told_until(before: Sequence[Condition]) -> datetime | None:
     """Return up to when missed deadlines were told, as the condition about them says."""
     said = next((each.message for each in before if each.type == TIMED_OUT and each.status == "True"), "")
-    return moment(said.rpartition(_LAST)[2]) if _LAST in said else None
+    return parse_time(said.rpartition(_LAST)[2]) if _LAST in said else None
 
 
 def timed_out(rollout: Rollout) -> list[Standing]:

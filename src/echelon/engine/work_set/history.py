@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
+from echelon.api.times import parse_time
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.revision import LIMIT, History, Revision
 from echelon.engine.work_set.content import Content
 from echelon.engine.work_set.milestones import NO_MILESTONES, Milestones, read_milestones
 from echelon.engine.work_set.names import GENERATION_ANNOTATION, HASH_LABEL, SET_LABEL
-from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import RevisionView, WorkSet
 
 
@@ -31,7 +31,7 @@ def recall(revisions: Sequence[RevisionView], digest: str, limit: int | None, ow
     """Look back from a template of the set with the uid `owner`."""
     stored = {each.revision: each for each in revisions}
     kept = tuple(
-        Revision(each.number, each.revision, moment(each.completed) if each.template is not None else None)
+        Revision(each.number, each.revision, parse_time(each.completed) if each.template is not None else None)
         for each in stored.values()
     )
     known = History(digest, kept)

@@ -9,15 +9,15 @@ one is history.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from echelon.api.times import format_micro_time, parse_time
 from echelon.engine.work_set.names import (
     COMPLETED_ANNOTATION,
     COMPLETED_NUMBER_ANNOTATION,
     PASSED_ANNOTATION,
     STOPPED_ANNOTATION,
 )
-from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.view import RevisionView
 
 
@@ -41,7 +41,7 @@ def read_milestones(revision: RevisionView | None, number: int) -> Milestones:
     return Milestones(
         bool(revision.completed) and revision.completed_number == str(number),
         frozenset(passed.split(",")) - {""},
-        moment(_noted(revision.stopped, number)),
+        parse_time(_noted(revision.stopped, number)),
     )
 
 
@@ -55,17 +55,12 @@ def notes(
     """Return annotations that note what has become a fact."""
     found: dict[str, str] = {}
     if completed is not None:
-        found |= {COMPLETED_ANNOTATION: exact(completed), COMPLETED_NUMBER_ANNOTATION: str(number)}
+        found |= {COMPLETED_ANNOTATION: format_micro_time(completed), COMPLETED_NUMBER_ANNOTATION: str(number)}
     if passed is not None:
         found[PASSED_ANNOTATION] = f"{number}:{','.join(sorted(passed))}"
     if stopped is not None:
-        found[STOPPED_ANNOTATION] = f"{number}:{exact(stopped)}"
+        found[STOPPED_ANNOTATION] = f"{number}:{format_micro_time(stopped)}"
     return found
-
-
-def exact(moment: datetime) -> str:
-    """Write a time to the microsecond: one that is cut to seconds lets a deadline begin too early."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _noted(text: str, number: int) -> str:

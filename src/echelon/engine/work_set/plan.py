@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from echelon.api.base import JSONObject
+from echelon.api.times import format_micro_time
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan, Together, Write
@@ -17,7 +18,6 @@ from echelon.engine.rollout.model import Phase, Wait
 from echelon.engine.work_set import history
 from echelon.engine.work_set.announce import announcements, farewell
 from echelon.engine.work_set.content import patch_to
-from echelon.engine.work_set.milestones import exact
 from echelon.engine.work_set.names import (
     FINALIZER,
     LABELS_ANNOTATION,
@@ -138,7 +138,7 @@ class _Writing:
         self._view = view
         self._rollout = rollout
         self._label = label
-        self._now = exact(rollout.writes_at(now))
+        self._now = format_micro_time(rollout.writes_at(now))
         self._own = foreign(view.work_set.metadata.labels)
         self._own_names = ",".join(sorted(self._own))
         self._patches: dict[str, JSONObject] = {}  # by the digest of what they replace
@@ -218,12 +218,12 @@ class _Writing:
             if work.written is None and work.progress.phase is not Phase.SUCCEEDED:
                 # Somebody else wrote it, and it is not done: the deadline has to begin some time, and only once.
                 known = work.progress.since if work.progress.reason != Wait.REPORT.value else None
-                began = exact(known) if known is not None else self._now
+                began = format_micro_time(known) if known is not None else self._now
                 annotations |= {WRITTEN_ANNOTATION: began, REVISION_ANNOTATION: work.digest}
             if work.turned is not None and not work.turned_noted and not self._rollout.is_past(work.cluster):
-                annotations[TURNED_ANNOTATION] = exact(work.turned)
+                annotations[TURNED_ANNOTATION] = format_micro_time(work.turned)
             if (retried := self._retry(work)) is not None:
-                annotations[RETRIED_ANNOTATION] = exact(retried)
+                annotations[RETRIED_ANNOTATION] = format_micro_time(retried)
         if annotations:
             change["annotations"] = annotations
         return change

@@ -9,9 +9,10 @@ clock begins before the content was written.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from echelon.api.meta import Condition
+from echelon.api.times import parse_time
 from echelon.api.work import ManifestWork, ManifestWorkSpec
 from echelon.engine.rollout.model import Phase, Wait
 
@@ -41,15 +42,6 @@ class _Verdict:
     message: str
 
 
-def moment(text: str | None) -> datetime | None:
-    """Return a time as the API writes it; nothing for what is none."""
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
 def later(one: datetime | None, other: datetime | None) -> datetime | None:
     """Return the later of two times, of which each may be unknown."""
     if one is None or other is None:
@@ -74,16 +66,16 @@ def progress_of(work: ManifestWork, written: datetime | None) -> Progress:
     """Return where the cluster of a work stands with the content that the work has."""
     meta = work.metadata
     if meta.deletion_timestamp:
-        since = moment(meta.deletion_timestamp)
+        since = parse_time(meta.deletion_timestamp)
         return Progress(
             Phase.PROGRESSING, since, TERMINATING, "the work is being deleted; it is written anew after that"
         )
     now = {each.type: each for each in work.status.conditions if each.observed_generation == meta.generation}
     said = _judge(now, work.status.conditions, work.spec)
-    began = moment(said.by.last_transition_time) if said.by is not None else None
+    began = parse_time(said.by.last_transition_time) if said.by is not None else None
     return Progress(
         said.phase,
-        later(began, written or (None if said.by is not None else moment(meta.creation_timestamp))),
+        later(began, written or (None if said.by is not None else parse_time(meta.creation_timestamp))),
         said.reason,
         said.message,
         *(name in now and now[name].status == "True" for name in (APPLIED, AVAILABLE, PROGRESSING, DEGRADED)),

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import msgspec
 
+from echelon.api.times import parse_time
 from echelon.engine.rollout.control import BadControl, read_control
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.judge import Judge
@@ -28,7 +29,6 @@ from echelon.engine.work_set.named_groups import (
     unknown_approval,
     unknown_gate,
 )
-from echelon.engine.work_set.progress import moment
 from echelon.engine.work_set.sharing import Share, Sharing, share_out
 from echelon.engine.work_set.unwritten import are_due, failed_writes, retries
 from echelon.engine.work_set.view import RevisionView, WorkSetView, WorkView
@@ -250,7 +250,7 @@ def _stopped(control: Control, known: Milestones) -> datetime | None:
 
 def _completed(view: WorkSetView, digest: str) -> datetime | None:
     """Return when a content had reached every cluster, if it ever had."""
-    return next((moment(each.completed) for each in view.revisions if each.revision == digest), None)
+    return next((parse_time(each.completed) for each in view.revisions if each.revision == digest), None)
 
 
 def _latest(now: datetime, others: Iterable[datetime | None]) -> datetime:

@@ -8,13 +8,14 @@ list is as long as an object can bear, so those come first that somebody has to 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 
 import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.meta import Condition
+from echelon.api.times import format_time
 from echelon.api.work_set import (
     MANIFEST_WORK_REPLICA_SET,
     MAX_LISTED_CLUSTERS,
@@ -166,7 +167,7 @@ def _entry(rollout: Rollout, ref: RefRollout, standing: Standing, now: datetime)
         status=(Phase.PROGRESSING if standing.starts else standing.phase).value,
         reason=reason[:_MESSAGE],
         message=message[:_MESSAGE],
-        last_transition_time=timestamp(since) if since is not None else "",
+        last_transition_time=format_time(since) if since is not None else "",
     )
 
 
@@ -187,7 +188,7 @@ def _own_reason(rollout: Rollout, ref: RefRollout, standing: Standing) -> tuple[
     if standing.phase is Phase.TO_APPLY:
         trouble = ref.share.trouble
         return (trouble.reason, trouble.message) if trouble else (standing.wait.value, standing.message)
-    until = timestamp(standing.until) if standing.until is not None else ""
+    until = format_time(standing.until) if standing.until is not None else ""
     if standing.wait is Wait.SOAK:
         return Wait.SOAK.value, f"soaks until {until}"
     work = rollout.works.get(standing.cluster)
@@ -199,11 +200,6 @@ def _own_reason(rollout: Rollout, ref: RefRollout, standing: Standing) -> tuple[
     if standing.phase is not Phase.TIMED_OUT:
         return reason, message
     return DEADLINE, ": ".join(filter(None, (f"its deadline was {until}", message)))
-
-
-def timestamp(moment: datetime) -> str:
-    """Return a moment as the API writes it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _only(work_set: WorkSet, said: Sequence[Said], now: datetime) -> Patch | None:

@@ -18,6 +18,7 @@ from echelon.api.daemonsets import ControllerRevision
 from echelon.api.meta import ObjectMeta
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.rollout import RolloutStrategy
+from echelon.api.times import parse_time
 from echelon.api.work import ManifestWork, ManifestWorkSpec
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus, PlacementRef
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
@@ -41,7 +42,7 @@ from echelon.engine.work_set.names import (
     TURNED_ANNOTATION,
     WRITTEN_ANNOTATION,
 )
-from echelon.engine.work_set.progress import Progress, deadline_from, later, moment, progress_of
+from echelon.engine.work_set.progress import Progress, deadline_from, later, progress_of
 
 
 class WorkSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -183,11 +184,11 @@ def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
     """Read a work; `before` is what was read of it earlier."""
     meta = work.metadata
     known = before is not None and (before.uid, before.generation) == (meta.uid, meta.generation)
-    written = moment(meta.annotations.get(WRITTEN_ANNOTATION))
+    written = parse_time(meta.annotations.get(WRITTEN_ANNOTATION))
     progress = progress_of(work, written)
     digest = before.digest if before is not None and known else digest_of(work.spec)
-    retried = moment(meta.annotations.get(RETRIED_ANNOTATION))
-    noted = moment(meta.annotations.get(TURNED_ANNOTATION))
+    retried = parse_time(meta.annotations.get(RETRIED_ANNOTATION))
+    noted = parse_time(meta.annotations.get(TURNED_ANNOTATION))
     same = before is not None and (before.uid, before.digest, before.written) == (meta.uid, digest, written)
     turned = _turned(progress, noted, written, before if same else None)
     return WorkView(

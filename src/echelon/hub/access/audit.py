@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.times import format_micro_time
 from echelon.hub.access.identity import User
 from echelon.hub.access.private import FILE_MODE, tighten
 
@@ -244,7 +245,7 @@ def _hidden(parameter: str) -> str:
 
 
 def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return format_micro_time(datetime.fromtimestamp(seconds, UTC))
 
 
 def _readable(value: Any) -> Any:

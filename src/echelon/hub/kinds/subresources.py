@@ -13,6 +13,7 @@ from echelon.api.base import JSON, APIStruct, JSONObject
 from echelon.api.core import Namespace, ObjectReference
 from echelon.api.meta import ObjectMeta
 from echelon.api.schema import schema_of
+from echelon.api.times import format_time
 from echelon.hub import deletion, writing
 from echelon.hub.access.tokens import DEFAULT_LIFETIME
 from echelon.hub.admission import Request, Target, check_name, check_preconditions, readable
@@ -190,7 +191,7 @@ async def _request_token(cluster: LogicalCluster, target: Target, body: JSONObje
         seconds=spec.get("expirationSeconds", DEFAULT_LIFETIME),
         pod=pod,
     )
-    until = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    until = format_time(datetime.fromtimestamp(token.expires, UTC))
     return {**body, "status": {"token": "" if request.dry_run else token.token, "expirationTimestamp": until}}
 
 

@@ -1,0 +1,22 @@
+"""Times as the API writes them: `Time` to the second, `MicroTime` to the microsecond, always in UTC."""
+
+from datetime import UTC, datetime
+
+
+def format_time(moment: datetime) -> str:
+    """Write a time to the second, as in conditions."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(moment: datetime) -> str:
+    """Write a time to the microsecond: one that is cut to seconds lets a deadline begin too early."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Read a time; nothing for what is none. One without a zone is in UTC."""
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
