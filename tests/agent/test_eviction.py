@@ -6,6 +6,7 @@ from echelon.agent.settings import NEVER_SECONDS, Settings, hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.core import CONFIG_MAP
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+from echelon.engine.work.identity import CLUSTER_UID
 from tests.agent.world import CLUSTER, HUB, World, config_map, told
 
 GRACE = Settings(eviction_grace_seconds=600)
@@ -93,6 +94,8 @@ def test_an_agent_of_another_hub_leaves_the_records_of_others_alone() -> None:
         await here.stop()
         await lost(here)
         await here.work(config_map("one"))  # another hub has another work, which only has the same name
+        note = {"metadata": {"annotations": {CLUSTER_UID: "of-another-hub"}}}
+        await here.member.patch(APPLIED_MANIFEST_WORK, f"{HUB}-w", note)
         here.start(hash_=OTHER, agent_id="another")
         await asyncio.sleep(1200)
         assert sorted(await here.owners("one")) == sorted([f"{HUB}-w", f"{OTHER}-w"])
@@ -115,5 +118,33 @@ def test_an_agent_that_moved_to_another_hub_evicts_the_records_of_the_old_one() 
         await asyncio.sleep(400)
         assert await here.owners("one") == [f"{OTHER}-w"]
         assert not await here.member.has(APPLIED_MANIFEST_WORK, f"{HUB}-w")
+
+    told(story, settings=GRACE)
+
+
+def test_a_record_that_was_made_under_another_address_of_the_hub_is_ended_too() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"))
+        await here.stop()
+        await lost(here)
+        here.start(hash_=OTHER)
+        await asyncio.sleep(1200)
+        assert await here.records() == []
+        assert not await here.member.has(CONFIG_MAP, "one")
+
+    told(story, settings=GRACE)
+
+
+def test_a_record_of_an_agent_with_an_id_of_its_own_is_left_to_it() -> None:
+    async def story(here: World) -> None:
+        await here.stop()
+        here.start(agent_id="chosen")
+        await here.work(config_map("one"))
+        await here.stop()
+        await lost(here)
+        here.start(hash_=OTHER)
+        await asyncio.sleep(1200)
+        assert await here.records() == [f"{HUB}-w"]
+        assert await here.member.has(CONFIG_MAP, "one")
 
     told(story, settings=GRACE)

@@ -9,7 +9,7 @@ from echelon.agent.settings import Settings, hub_hash
 from echelon.api.core import CONFIG_MAP
 from echelon.api.kinds import Kind
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
-from echelon.engine.work.identity import WORK_UID
+from echelon.engine.work.identity import CLUSTER_UID, WORK_UID
 from echelon.kube.client import Client
 from echelon.kube.errors import Forbidden
 from tests.agent.world import CLUSTER, HUB, World, config_map, told
@@ -132,7 +132,7 @@ def test_a_complete_work_keeps_its_objects_through_a_move_and_takes_them_along_a
 def test_two_hubs_with_works_of_one_name_leave_each_others_records_alone() -> None:
     async def story(here: World) -> None:
         await here.work(config_map("one"))
-        note = {"metadata": {"annotations": {WORK_UID: "of-another-hub"}}}
+        note = {"metadata": {"annotations": {WORK_UID: "of-another-hub", CLUSTER_UID: "of-another-hub"}}}
         await here.stop()
         await here.member.patch(APPLIED_MANIFEST_WORK, f"{HUB}-w", note)
         here.start(Settings(eviction_grace_seconds=60), hash_=MOVED)

@@ -50,7 +50,7 @@ class Adoption:
         return [each for each in found if self._identity.continues(work, each) and not self._was_taken(each)]
 
     async def listed(self, old: AppliedManifestWork) -> list[AppliedResource]:
-        """Return everything that may belong to a record; of two entries for an object the later one knows more."""
+        """Return everything that may belong to a record."""
         return [*await self._strays(old), *old.status.applied_resources]
 
     async def take_over(

@@ -116,7 +116,8 @@ class Agent:
 
     async def run(self) -> None:
         """Join the fleet and work until cancelled."""
-        await self._registration.join()
+        cluster = await self._registration.join()
+        self._identity.cluster_uid = cluster.metadata.uid
         await self._install()
         try:
             async with asyncio.TaskGroup() as group:

@@ -25,7 +25,7 @@ from echelon.api.work import (
 )
 from echelon.engine.work import intent
 from echelon.engine.work.cleaning import Fate, recorded, removal
-from echelon.engine.work.identity import WORK_UID, Identity
+from echelon.engine.work.identity import CLUSTER_UID, WORK_UID, Identity
 from echelon.engine.work.ownership import owner_reference
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -110,8 +110,8 @@ class Records:
             raise RecordEnding(f"what was applied for {work.metadata.name} before is still being removed")
         changes: JSONObject = {} if record.spec == spec else {"spec": msgspec.to_builtins(spec)}
         notes: JSONObject = {}
-        if record.metadata.annotations.get(WORK_UID) != work.metadata.uid:
-            notes[WORK_UID] = work.metadata.uid
+        marks = self._marks(work)
+        notes |= {name: uid for name, uid in marks.items() if record.metadata.annotations.get(name) != uid}
         known = intent.read(record.metadata.annotations)
         if not wanted <= known and (text := intent.written(wanted if settled else wanted | known)):
             notes[intent.ANNOTATION] = text
@@ -132,7 +132,7 @@ class Records:
         self, name: str, work: ManifestWork, spec: AppliedManifestWorkSpec, applying: str
     ) -> AppliedManifestWork:
         metadata: JSONObject = {"name": name, "labels": work.metadata.labels, "finalizers": [RECORD_FINALIZER]}
-        metadata["annotations"] = {WORK_UID: work.metadata.uid} | ({intent.ANNOTATION: applying} if applying else {})
+        metadata["annotations"] = self._marks(work) | ({intent.ANNOTATION: applying} if applying else {})
         body: JSONObject = {
             "apiVersion": APPLIED_MANIFEST_WORK.api_version,
             "kind": APPLIED_MANIFEST_WORK.kind,
@@ -237,6 +237,11 @@ class Records:
             raise
         self._own[meta.name] = after
         return after
+
+    def _marks(self, work: ManifestWork) -> dict[str, str]:
+        """Return what tells whose a record is under any address of the hub."""
+        cluster = {CLUSTER_UID: self._identity.cluster_uid} if self._identity.cluster_uid else {}
+        return {WORK_UID: work.metadata.uid, **cluster}
 
     def _spec(self, work: ManifestWork) -> AppliedManifestWorkSpec:
         return AppliedManifestWorkSpec(

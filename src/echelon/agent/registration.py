@@ -73,14 +73,14 @@ class Registration:
         self._settings = settings
         self._options = WriteOptions(field_manager=manager)
 
-    async def join(self) -> None:
-        """Ask the hub to take the cluster, and return when it has."""
+    async def join(self) -> ManagedCluster:
+        """Ask the hub to take the cluster, and return it when the hub has."""
         pause, told = FIRST_PAUSE_SECONDS, ""
         while True:
             try:
                 cluster = await self._registered()
                 if cluster.spec.hub_accepts_client:
-                    return
+                    return cluster
                 why = f"waits for the hub's administrator to accept it (spec.hubAcceptsClient of {self._cluster})"
             except ApiError as error:
                 why = f"cannot register yet: {error}"

@@ -110,3 +110,9 @@ def test_what_is_deleted_is_ours_alone(owners: list[Any], uid: str, known: str, 
         assert not ending
     if decided.fate is Fate.DISOWN:
         assert list(decided.owners) == [each for each in owners if each != MINE]
+
+
+def test_of_two_entries_that_name_different_objects_neither_is_named() -> None:
+    assert recorded([resource(uid="old"), resource(uid="new")]) == [resource(uid="")]
+    assert recorded([resource(uid="old"), resource(uid="old")]) == [resource(uid="old")]
+    assert recorded([resource(uid=""), resource(uid="old")]) == [resource(uid="")]

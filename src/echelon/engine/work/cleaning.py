@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+import msgspec
+
 from echelon.api.base import JSONObject
 from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedResource, ManifestResourceMeta
 from echelon.engine.work.ownership import owned, references, without_owner
@@ -78,8 +80,16 @@ def removal(resource: AppliedResource, live: JSONObject | None, owner: JSONObjec
 
 
 def recorded(resources: Sequence[AppliedResource]) -> list[AppliedResource]:
-    """Return resources as a record lists them: each once, in an order that does not depend on how they came."""
-    by_place = {place_of(resource): resource for resource in resources}
+    """Return resources as a record lists them: each once, in an order that does not depend on how they came.
+
+    Where two entries name different objects, nobody knows which of them is there, and neither is named.
+    """
+    by_place: dict[Place, AppliedResource] = {}
+    for resource in resources:
+        known = by_place.get(place_of(resource))
+        if known is not None and known.uid != resource.uid:
+            resource = msgspec.structs.replace(resource, uid="")  # noqa: PLW2901 - it is one entry
+        by_place[place_of(resource)] = resource
     return sorted(
         by_place.values(), key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name)
     )

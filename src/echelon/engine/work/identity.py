@@ -3,6 +3,8 @@
 A record is named after the hub's address, so a hub that is reached by another address looks like another hub, and what
 was applied for it would belong to nobody. Addresses change and hubs do not: the uid of a work is the same wherever its
 hub is, and no two hubs have it. So a record says which work it is of, and whoever serves that work may go on with it.
+A work that is gone tells nothing any more. So a record also says which cluster of its hub it is of: whoever works for
+that cluster may end it, whatever address it was made under.
 """
 
 from dataclasses import dataclass
@@ -10,22 +12,30 @@ from dataclasses import dataclass
 from echelon.api.work import AppliedManifestWork, ManifestWork
 
 WORK_UID = "echelon.dev/work-uid"
+CLUSTER_UID = "echelon.dev/cluster-uid"  # of the ManagedCluster
 
 
-@dataclass(frozen=True)
+@dataclass
 class Identity:
-    """An agent: the hash of its hub's address, and its own id, which is that hash unless somebody chose one."""
+    """An agent: the hash of its hub's address, and its own id, which is that hash unless somebody chose one.
+
+    Which cluster of the hub it works for it learns when it has joined.
+    """
 
     hub_hash: str
     agent_id: str
+    cluster_uid: str = ""
 
     def name_of(self, work: str) -> str:
         """Return the name of a work's record."""
         return f"{self.hub_hash}-{work}"
 
     def is_ours(self, record: AppliedManifestWork) -> bool:
-        """Whether this agent takes care of a record."""
-        return _owner(record) == self.agent_id
+        """Whether this agent takes care of a record: it made it, or an agent did that had no id of its own."""
+        if _owner(record) == self.agent_id:
+            return True
+        same = bool(self.cluster_uid) and record.metadata.annotations.get(CLUSTER_UID) == self.cluster_uid
+        return same and _owner(record) == record.spec.hub_hash
 
     def is_of_this_hub(self, record: AppliedManifestWork) -> bool:
         """Whether a record was made under the present address of the hub."""
