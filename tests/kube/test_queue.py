@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from echelon.fleet.loop import VirtualLoop, run
 from echelon.kube.metrics import Metrics
-from echelon.kube.queue import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Closed, WorkQueue
+from echelon.kube.queue import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Closed, Debounce, WorkQueue
 
 T = TypeVar("T")
 
@@ -134,8 +134,8 @@ def test_a_key_that_changes_again_and_again_comes_once_when_that_has_ended() -> 
     async def story() -> list[tuple[str, float]]:
         queue = new_queue()
         for _ in range(5):
-            queue.collect("a", quiet=0.1, longest=1.0)
-            queue.collect("b", quiet=0.1, longest=1.0)
+            queue.collect("a", Debounce(0.1, 1.0))
+            queue.collect("b", Debounce(0.1, 1.0))
             await asyncio.sleep(0.05)
         came = await times(queue, 2)
         await asyncio.sleep(10)
@@ -151,7 +151,7 @@ def test_a_key_that_never_stops_changing_comes_in_the_longest_time_all_the_same(
 
         async def change() -> None:
             for _ in range(45):
-                queue.collect("a", quiet=0.1, longest=1.0)
+                queue.collect("a", Debounce(0.1, 1.0))
                 await asyncio.sleep(0.06)
 
         changing = asyncio.create_task(change())
@@ -166,10 +166,10 @@ def test_a_key_that_never_stops_changing_comes_in_the_longest_time_all_the_same(
 def test_a_key_is_collected_until_the_time_before_which_it_must_not_come() -> None:
     async def story() -> list[tuple[str, float]]:
         queue = new_queue()
-        queue.collect("a", quiet=0.1, longest=1.0, not_before=5.0)
-        queue.collect("b", quiet=0.1, longest=1.0)
+        queue.collect("a", Debounce(0.1, 1.0), not_before=5.0)
+        queue.collect("b", Debounce(0.1, 1.0))
         came = await times(queue, 1)
-        queue.collect("a", quiet=0.1, longest=1.0, not_before=3.0)
+        queue.collect("a", Debounce(0.1, 1.0), not_before=3.0)
         return came + await times(queue, 1)
 
     assert run(story()) == [("b", 0.1), ("a", 3.0)]
@@ -178,13 +178,13 @@ def test_a_key_is_collected_until_the_time_before_which_it_must_not_come() -> No
 def test_a_key_that_is_worked_on_while_it_is_collected_does_not_come_again_for_that() -> None:
     async def story() -> None:
         queue = new_queue()
-        queue.collect("a", quiet=1, longest=5)
+        queue.collect("a", Debounce(1, 5))
         queue.add("a")
         assert await taken(queue) == "a"
         queue.done("a")
         await asyncio.sleep(60)
         assert await taken(queue) is None
-        queue.collect("a", quiet=1, longest=5)
+        queue.collect("a", Debounce(1, 5))
         assert await times(queue, 1) == [("a", 61.0)]
 
     run(story())
@@ -195,7 +195,7 @@ def test_what_changes_during_the_work_comes_after_it() -> None:
         queue = new_queue()
         queue.add("a")
         assert await taken(queue) == "a"
-        queue.collect("a", quiet=1, longest=5)
+        queue.collect("a", Debounce(1, 5))
         await asyncio.sleep(10)
         assert await taken(queue) is None
         queue.done("a")
@@ -210,8 +210,8 @@ def test_collecting_does_not_put_off_another_wish_nor_does_that_end_it_early() -
         queue.add("a", after=0.5)
         queue.add("b", after=60)
         for _ in range(20):
-            queue.collect("a", quiet=1, longest=5)
-            queue.collect("b", quiet=1, longest=5)
+            queue.collect("a", Debounce(1, 5))
+            queue.collect("b", Debounce(1, 5))
         return await times(queue, 2)
 
     assert run(story()) == [("a", 0.5), ("b", 1.0)]
@@ -220,10 +220,10 @@ def test_collecting_does_not_put_off_another_wish_nor_does_that_end_it_early() -
 def test_the_best_priority_of_what_was_collected_counts() -> None:
     async def story() -> list[str | None]:
         queue = new_queue()
-        queue.collect("routine", 100, quiet=1, longest=5)
-        queue.collect("new", 100, quiet=1, longest=5)
-        queue.collect("new", 0, quiet=1, longest=5)
-        queue.collect("new", 100, quiet=1, longest=5)
+        queue.collect("routine", Debounce(1, 5), 100)
+        queue.collect("new", Debounce(1, 5), 100)
+        queue.collect("new", Debounce(1, 5), 0)
+        queue.collect("new", Debounce(1, 5), 100)
         await asyncio.sleep(2)
         return [await taken(queue), await taken(queue)]
 
@@ -282,11 +282,11 @@ def test_closing_ends_all_who_wait_and_refuses_more() -> None:
         queue = new_queue()
         waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
         queue.add("later", after=5)
-        queue.collect("more", quiet=5, longest=5)
+        queue.collect("more", Debounce(5, 5))
         await asyncio.sleep(1)
         queue.close()
         assert queue.later == 0
-        queue.collect("more", quiet=5, longest=5)
+        queue.collect("more", Debounce(5, 5))
         assert queue.later == 0
         for task in waiting:
             with pytest.raises(Closed):
@@ -341,7 +341,7 @@ def test_collecting_keeps_one_timer_however_often_a_key_changes() -> None:
     async def story() -> int:
         queue = new_queue()
         for _ in range(20_000):
-            queue.collect("a", quiet=1, longest=5)
+            queue.collect("a", Debounce(1, 5))
         return len(queue._collecting._heap)
 
     assert run(story()) == 1
@@ -434,7 +434,7 @@ class QueueMachine(RuleBasedStateMachine):
         now = self.loop.time()  # never at a time at which anything else is due: what comes first then is open
 
         async def step() -> None:
-            self.queue.collect(key, priority, quiet=0.7, longest=1.7, not_before=now + at_least)
+            self.queue.collect(key, Debounce(0.7, 1.7), priority, not_before=now + at_least)
 
         self.do(step())
         self.order += 1

@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
@@ -23,6 +24,19 @@ FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 120.0
 # What is no longer true stays in line until its turn comes; beyond this much it is cleared away at once.
 _GARBAGE = 1024
+
+
+@dataclass(frozen=True)
+class Debounce:
+    """How long changes of one key are collected before it is worked on.
+
+    Until nothing came for `quiet` seconds, but at most for the `longest` ones; after the key was written, at least for
+    the seconds of `after_write`, for our own writes come back as changes, too.
+    """
+
+    quiet: float
+    longest: float
+    after_write: float = 0.0
 
 
 class Closed(Exception):
@@ -88,13 +102,10 @@ class WorkQueue(Generic[K]):
         else:
             self._make_ready(key, priority)
 
-    def collect(
-        self, key: K, priority: int = 0, *, quiet: float, longest: float, not_before: float = -math.inf
-    ) -> None:
+    def collect(self, key: K, debounce: Debounce, priority: int = 0, *, not_before: float = -math.inf) -> None:
         """Ask for a key to be worked on when the changes that concern it have come to an end, or go on for too long.
 
-        That is when nobody has asked for `quiet` seconds, at the latest `longest` seconds after the first who did, and
-        in no case before a time of the loop.
+        In no case is that before a time of the loop.
         """
         if self._closed:
             return
@@ -104,7 +115,7 @@ class WorkQueue(Generic[K]):
         collecting = self._collecting.get(key)
         if collecting is not None:
             priority = min(priority, collecting[1])
-        self._collecting.set(key, max(min(now + quiet, since + longest), not_before), priority)
+        self._collecting.set(key, max(min(now + debounce.quiet, since + debounce.longest), not_before), priority)
 
     def retry(self, key: K, *, at_least: float = 0.0, at_most: float = LAST_RETRY_SECONDS) -> float:
         """Ask for a key that failed to be worked on again, later each time. Return in how many seconds."""
