@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ from echelon.fleet.simulation import (
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.controller import Controller
 from echelon.kube.faults import NO_FAULTS, Faults, FaultyClient
-from echelon.kube.informer import Informer
+from echelon.kube.informer import Delta, Informer
 from tests.budgets import Lives
 
 PARENT_LABEL = "example.com/parent"
@@ -48,8 +49,22 @@ class Silent:
 class Replicas:
     """Keeps as many children of a ConfigMap as its data says, each with the text that it says."""
 
+    strict = True
+
     def __init__(self, maps: Informer[ConfigMap]) -> None:
         self.maps = maps
+        self.names: set[str] = set()
+
+    def changed(self, delta: Delta[ConfigMap]) -> list[Key]:
+        """Keep the names of all objects, and plan the parent of the one that changed."""
+        name = delta.object.metadata.name
+        (self.names.discard if delta.new is None else self.names.add)(name)
+        return [_parent_key(obj) for obj in (delta.old, delta.new) if obj is not None]
+
+    def verify(self) -> Iterator[str]:
+        rebuilt = {each.metadata.name for each in self.maps.values()}
+        yield from sorted(rebuilt ^ self.names)
+        self.names = rebuilt
 
     def plan(self, key: Key, now: datetime) -> Plan:
         del now
@@ -88,6 +103,8 @@ class Replicas:
 class NamesByChance(Replicas):
     """Broken: makes a new name for each child, so a stale cache or a lost answer leads to one too many for a while."""
 
+    strict = False
+
     def plan(self, key: Key, now: datetime) -> Plan:
         del now
         parent = self.maps.get(key)
@@ -98,6 +115,21 @@ class NamesByChance(Replicas):
         missing = [f"{key.name}-{running().random.getrandbits(32):08x}" for _ in range(count - len(children))]
         created = [self.create(parent, name, text) for name in missing]
         return Plan((*created, *(self.delete(child) for child in children[count:])))
+
+
+class PlansByChance(NamesByChance):
+    """Broken in the same way, and found by planning twice."""
+
+    strict = True
+
+
+class MissesDeletions(Replicas):
+    """Broken: what it keeps does not follow what it is kept of."""
+
+    def changed(self, delta: Delta[ConfigMap]) -> list[Key]:
+        keys = super().changed(delta)
+        self.names.add(delta.object.metadata.name)
+        return keys
 
 
 class ForgetsDeletions(Replicas):
@@ -134,8 +166,19 @@ def controller_of(kind: type[Replicas]) -> Component:
         loop = running()
         chance = Random(loop.random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         maps = Informer(client, CONFIG_MAP, "default", indexers={"parent": _parent_of}, random=chance)
-        controller = Controller("replicas", kind(maps), client, loop.clock, recorder=Silent(), random=chance, workers=2)
-        controller.watch(maps, keys=lambda obj: [_parent_key(obj)])
+        made = kind(maps)
+        controller = Controller(
+            "replicas",
+            made,
+            client,
+            loop.clock,
+            recorder=Silent(),
+            random=chance,
+            workers=2,
+            verify=made.verify,
+            strict=kind.strict,
+        )
+        controller.follow(maps, made.changed)
         async with asyncio.TaskGroup() as group:
             group.create_task(maps.run(), name="informer")
             group.create_task(controller.run(), name="controller")
@@ -283,6 +326,8 @@ STALE = Faults(stale=0.5, delay=0.2, lost_answer=0.2, gone=0.3, close=0.7, crash
         (ForgetsDeletions, NO_FAULTS, "the goal is not reached"),
         (DeletesWithoutPrecondition, STALE, "deleted as decided"),
         (NeverRests, NO_FAULTS, "nobody should write"),
+        (PlansByChance, NO_FAULTS, "was planned twice: action 0 is Create("),
+        (MissesDeletions, NO_FAULTS, "indexes were not what the caches say: parent"),
     ],
 )
 def test_a_broken_controller_is_found(kind: type[Replicas], faults: Faults | None, why: str) -> None:

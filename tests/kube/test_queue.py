@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from echelon.fleet.loop import VirtualLoop, run
 from echelon.kube.metrics import Metrics
-from echelon.kube.queue import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Closed, WorkQueue
+from echelon.kube.queue import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Closed, Debounce, WorkQueue
 
 T = TypeVar("T")
 
@@ -120,6 +120,116 @@ def test_a_time_that_comes_during_the_work_counts() -> None:
     run(story())
 
 
+async def times(queue: WorkQueue[str], count: int) -> list[tuple[str, float]]:
+    """Return the next keys, and when they came."""
+    came = []
+    for _ in range(count):
+        key = await queue.get()
+        came.append((key, round(asyncio.get_running_loop().time(), 6)))
+        queue.done(key)
+    return came
+
+
+def test_a_key_that_changes_again_and_again_comes_once_when_that_has_ended() -> None:
+    async def story() -> list[tuple[str, float]]:
+        queue = new_queue()
+        for _ in range(5):
+            queue.collect("a", Debounce(0.1, 1.0))
+            queue.collect("b", Debounce(0.1, 1.0))
+            await asyncio.sleep(0.05)
+        came = await times(queue, 2)
+        await asyncio.sleep(10)
+        assert await taken(queue) is None
+        return came
+
+    assert run(story()) == [("a", 0.3), ("b", 0.3)]
+
+
+def test_a_key_that_never_stops_changing_comes_in_the_longest_time_all_the_same() -> None:
+    async def story() -> list[tuple[str, float]]:
+        queue = new_queue()
+
+        async def change() -> None:
+            for _ in range(45):
+                queue.collect("a", Debounce(0.1, 1.0))
+                await asyncio.sleep(0.06)
+
+        changing = asyncio.create_task(change())
+        came = await times(queue, 3)
+        await changing
+        return came
+
+    # Each time begins with the first change after the last one; in the end it is quiet.
+    assert run(story()) == [("a", 1.0), ("a", 2.02), ("a", 2.74)]
+
+
+def test_a_key_is_collected_until_the_time_before_which_it_must_not_come() -> None:
+    async def story() -> list[tuple[str, float]]:
+        queue = new_queue()
+        queue.collect("a", Debounce(0.1, 1.0), not_before=5.0)
+        queue.collect("b", Debounce(0.1, 1.0))
+        came = await times(queue, 1)
+        queue.collect("a", Debounce(0.1, 1.0), not_before=3.0)
+        return came + await times(queue, 1)
+
+    assert run(story()) == [("b", 0.1), ("a", 3.0)]
+
+
+def test_a_key_that_is_worked_on_while_it_is_collected_does_not_come_again_for_that() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        queue.collect("a", Debounce(1, 5))
+        queue.add("a")
+        assert await taken(queue) == "a"
+        queue.done("a")
+        await asyncio.sleep(60)
+        assert await taken(queue) is None
+        queue.collect("a", Debounce(1, 5))
+        assert await times(queue, 1) == [("a", 61.0)]
+
+    run(story())
+
+
+def test_what_changes_during_the_work_comes_after_it() -> None:
+    async def story() -> None:
+        queue = new_queue()
+        queue.add("a")
+        assert await taken(queue) == "a"
+        queue.collect("a", Debounce(1, 5))
+        await asyncio.sleep(10)
+        assert await taken(queue) is None
+        queue.done("a")
+        assert await taken(queue) == "a"
+
+    run(story())
+
+
+def test_collecting_does_not_put_off_another_wish_nor_does_that_end_it_early() -> None:
+    async def story() -> list[tuple[str, float]]:
+        queue = new_queue()
+        queue.add("a", after=0.5)
+        queue.add("b", after=60)
+        for _ in range(20):
+            queue.collect("a", Debounce(1, 5))
+            queue.collect("b", Debounce(1, 5))
+        return await times(queue, 2)
+
+    assert run(story()) == [("a", 0.5), ("b", 1.0)]
+
+
+def test_the_best_priority_of_what_was_collected_counts() -> None:
+    async def story() -> list[str | None]:
+        queue = new_queue()
+        queue.collect("routine", Debounce(1, 5), 100)
+        queue.collect("new", Debounce(1, 5), 100)
+        queue.collect("new", Debounce(1, 5), 0)
+        queue.collect("new", Debounce(1, 5), 100)
+        await asyncio.sleep(2)
+        return [await taken(queue), await taken(queue)]
+
+    assert run(story()) == ["new", "routine"]
+
+
 def test_retries_slow_down_up_to_a_limit_until_the_key_is_forgotten() -> None:
     async def story() -> None:
         queue = new_queue()
@@ -172,8 +282,12 @@ def test_closing_ends_all_who_wait_and_refuses_more() -> None:
         queue = new_queue()
         waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
         queue.add("later", after=5)
+        queue.collect("more", Debounce(5, 5))
         await asyncio.sleep(1)
         queue.close()
+        assert queue.later == 0
+        queue.collect("more", Debounce(5, 5))
+        assert queue.later == 0
         for task in waiting:
             with pytest.raises(Closed):
                 await task
@@ -218,9 +332,19 @@ def test_timers_that_were_overtaken_are_not_kept() -> None:
             queue.add("a", after=3600)
             queue.add("a")
             queue.done(await queue.get())
-        return len(queue._later_heap)
+        return len(queue._later._heap)
 
     assert run(story()) < 2_000
+
+
+def test_collecting_keeps_one_timer_however_often_a_key_changes() -> None:
+    async def story() -> int:
+        queue = new_queue()
+        for _ in range(20_000):
+            queue.collect("a", Debounce(1, 5))
+        return len(queue._collecting._heap)
+
+    assert run(story()) == 1
 
 
 def test_places_in_line_that_were_overtaken_are_not_kept() -> None:
@@ -266,6 +390,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.order = 0
         self.ready: dict[str, tuple[int, int]] = {}
         self.later: dict[str, tuple[float, int, int]] = {}
+        self.collecting: dict[str, tuple[float, int, int]] = {}
+        self.since: dict[str, float] = {}
         self.working: dict[str, int] = {}
         self.again: dict[str, int] = {}
 
@@ -284,9 +410,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def now_later(self, key: str, priority: int, when: float) -> None:
         self.order += 1
-        before = self.later.get(key, (when + 1, 0, priority))
-        best = min(priority, before[2])
-        self.later[key] = (before[0], before[1], best) if before[0] <= when else (when, self.order, best)
+        before = self.later.get(key, (when, self.order, priority))
+        self.later[key] = (min(before[0], when), before[1], min(priority, before[2]))
 
     @rule(key=KEYS, priority=st.integers(0, 2))
     def add(self, key: str, priority: int) -> None:
@@ -303,6 +428,20 @@ class QueueMachine(RuleBasedStateMachine):
 
         self.do(step())
         self.now_later(key, priority, self.loop.time() + after)
+
+    @rule(key=KEYS, priority=st.integers(0, 2), at_least=st.sampled_from([0.0, 2.2]))
+    def collect(self, key: str, priority: int, at_least: float) -> None:
+        now = self.loop.time()  # never at a time at which anything else is due: what comes first then is open
+
+        async def step() -> None:
+            self.queue.collect(key, Debounce(0.7, 1.7), priority, not_before=now + at_least)
+
+        self.do(step())
+        self.order += 1
+        _, order, best = self.collecting.get(key, (0.0, self.order, priority))
+        since = self.since.setdefault(key, now)
+        due = max(min(now + 0.7, since + 1.7), now + at_least)
+        self.collecting[key] = (due, order, min(priority, best))
 
     @precondition(lambda self: self.working)
     @rule(data=st.data())
@@ -324,7 +463,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert key is not None
         assert self.ready[key] == min(self.ready.values())
         self.working[key] = self.ready.pop(key)[0]
-        self.later.pop(key, None)
+        for waiting in (self.later, self.collecting, self.since):
+            waiting.pop(key, None)
 
     @precondition(lambda self: self.working)
     @rule(data=st.data())
@@ -342,16 +482,20 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0]))
     def wait(self, seconds: float) -> None:
         self.do(asyncio.sleep(seconds))
-        for key, (when, _, priority) in sorted(self.later.items(), key=lambda item: item[1]):
-            if when <= self.loop.time():
-                del self.later[key]
-                self.now_ready(key, priority)
+        now = self.loop.time()
+        came = [(when, key, self.later) for key, when in self.later.items() if when[0] <= now]
+        came += [(when, key, self.collecting) for key, when in self.collecting.items() if when[0] <= now]
+        for (_, _, priority), key, waiting in sorted(came, key=lambda each: each[0][:2]):
+            del waiting[key]
+            if waiting is self.collecting:
+                del self.since[key]
+            self.now_ready(key, priority)
 
     @invariant()
     def agrees(self) -> None:
         waiting = {key: priority for key, (priority, _, _) in self.queue._ready.items()}
         assert waiting == {key: priority for key, (priority, _) in self.ready.items()}
-        assert self.queue.later == len(self.later)
+        assert self.queue.later == len(self.later) + len(self.collecting)
         assert self.queue.idle == (not self.ready and not self.working)
 
 

@@ -7,25 +7,41 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.controllers.announcing import Announcer
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
-from echelon.engine.plan import Emit, Reference
-from echelon.kube.act import Recorder, Written
+from echelon.engine.plan import Emit, Plan, Reference
+from echelon.kube.act import Failed, Recorder, Written
 from echelon.kube.cache import Indexer
-from echelon.kube.client import Client
+from echelon.kube.checking import Verify
+from echelon.kube.client import Client, Writer
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller, Reconciler
 from echelon.kube.events import EventRecorder
-from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.misfits import Misfit
+from echelon.kube.queue import Debounce
 
 T = TypeVar("T")
+
+
+class ControllerOptions(TypedDict, total=False):
+    """What a controller may be given beside what all have in common; `Controller` tells what each is."""
+
+    workers: int
+    manager: str
+    routine_seconds: float
+    guard_seconds: float
+    debounce: Debounce
+    on_plan: Callable[[Key, Plan], None]
+    on_written: Callable[[Key, Written], None]
+    on_failed: Callable[[Key, Failed], bool]
+    intent: Callable[[Key], object]
+    verify: Verify
 
 
 @dataclass
@@ -103,21 +119,19 @@ class Ground:
         name: str,
         reconciler: Reconciler,
         *,
+        client: Writer | None = None,
         recorder: Recorder | None = None,
-        workers: int = 1,
-        guard_seconds: float = GUARD_SECONDS,
-        on_written: Callable[[Key, Written], None] | None = None,
+        **options: Unpack[ControllerOptions],
     ) -> Controller:
         """Return a controller, which watches nothing yet."""
         return Controller(
             name,
             reconciler,
-            self.client,
+            client or self.client,
             self.clock,
             recorder=recorder or self.recorder(name),
             random=self.random,
-            workers=workers,
             metrics=self.metrics,
-            guard_seconds=guard_seconds,
-            on_written=on_written,
+            strict=self.settings.strict,
+            **options,
         )

@@ -9,7 +9,7 @@ from echelon.engine.rollout.thresholds import Threshold
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """Settings of all controllers of a process: the options of `echelon run`."""
+    """Settings of all controllers of a process: the options of `echelon run`, and how tests run them."""
 
     # While more than this share of the fleet is silent, no cluster is tainted unreachable; 1: whatever the others do.
     silent_share: float = 0.55
@@ -17,6 +17,8 @@ class ControllerSettings:
     trust_decisions: bool = False
     max_removals: Threshold = EVERYONE  # clusters that may lose their content at once, unless an object says otherwise
     removal_grace: timedelta = GRACE  # for which a cluster that is not reachable keeps what it has
+    # For tests: make every plan twice, compare indexes with caches often, and end where there is a difference.
+    strict: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what means nothing."""

@@ -7,6 +7,7 @@ down, no plan before the caches show our own last writes, new work before the ro
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,13 +20,15 @@ from echelon.api.keys import Key
 from echelon.engine.plan import Plan
 from echelon.kube.act import Failed, Recorder, Superseded, Written, act
 from echelon.kube.cache import key_of
+from echelon.kube.checking import IndexCheck, PlansDiffer, Verify, plan_twice
 from echelon.kube.client import Writer
 from echelon.kube.clock import Clock
 from echelon.kube.errors import ApiError, Conflict
 from echelon.kube.guard import GUARD_SECONDS, Guard
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
-from echelon.kube.queue import WorkQueue
+from echelon.kube.queue import Debounce, WorkQueue
+from echelon.kube.timetable import Timetable
 
 T = TypeVar("T")
 
@@ -44,8 +47,9 @@ class Reconciler(Protocol):
     """Decides what is to be done about one object."""
 
     def plan(self, key: Key, now: datetime) -> Plan:
-        """Read caches and return what is to be done; nothing is written here, and nothing awaited.
+        """Read caches and return what is to be done; nothing is written here, and nothing awaited or remembered.
 
+        Planning again, with nothing done in between, gives an equal plan.
         The actions of the plan are carried out in order. With `look_again_after` the key comes back although nothing
         changed. An exception is logged and the key tried again, later each time; after a `TerminalError` it is left
         alone until something changes.
@@ -85,17 +89,27 @@ class Controller:
         metrics: Metrics | None = None,
         routine_seconds: float = 0.0,
         guard_seconds: float = GUARD_SECONDS,
+        debounce: Debounce | None = None,
+        on_plan: Callable[[Key, Plan], None] | None = None,
         on_written: Callable[[Key, Written], None] | None = None,
         on_failed: Callable[[Key, Failed], bool] | None = None,
         intent: Callable[[Key], object] | None = None,
+        verify: Verify | None = None,
+        strict: bool = False,
     ) -> None:
         """`routine_seconds`: how often to look at every key although nothing changed; 0 for never.
 
+        `debounce` says how long the keys are collected that the handlers of `follow` return; they are not if it is not
+        given.
+        `on_plan` hears of each plan that is about to be carried out; caches are as they were when it was made.
         `on_written` hears of each write that the server confirmed, and for which key it was made; `on_failed` of those
         that failed. It returns whether the next plan does without that write, tells of it, and says when to try again;
         otherwise the failure is that of the whole plan, which is made again later.
         `intent` returns what people want of an object at the moment. When that changes while a plan is carried out, the
         rest is dropped and a new plan is made.
+        `verify` compares what `follow` keeps up to date with a rebuild from the caches, keeps the rebuild, and yields
+        what was different; and None now and then, when others may have their turn on the event loop.
+        `strict`, for tests: every plan is made twice, indexes are compared often, and a difference ends the controller.
         """
         self.name = name
         self._reconciler = reconciler
@@ -109,11 +123,21 @@ class Controller:
         self._metrics = metrics or Metrics()
         self.queue: WorkQueue[Key] = WorkQueue(random)
         self._metrics.show_queue(name, self.queue.stats)
+        self._debounce = debounce
+        self._written_lately: Timetable[Key] = Timetable(_nothing)
+        self._on_plan = on_plan
         self._on_written = on_written
         self._on_failed = on_failed
         self._intent = intent
+        self._strict = strict
+        self._check: IndexCheck | None = None
+        if verify is not None:
+            self._check = IndexCheck(
+                name, verify, metrics=self._metrics, random=random, seconds=routine_seconds, strict=strict
+            )
         self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
         self._sources: list[_Source] = []
+        self._followed: list[Informer[Any]] = []
         self._stops: list[Callable[[], None]] = []
         self._results: dict[str, Counter] = {}  # by what became of a reconcile
 
@@ -137,20 +161,55 @@ class Controller:
 
         self._stops.append(informer.on_change(changed))
 
+    def follow(self, informer: Informer[T], handler: Callable[[Delta[T]], Iterable[Key]]) -> None:
+        """Let a handler keep an index up to date, and plan the keys that it returns.
+
+        The handler is first to hear of a change; then its keys are asked for, and then those wake up that waited for
+        the cache to show it. So whoever plans finds in the index what is in the cache. Should the handler fail, the
+        index is compared with the caches soon. Nothing is asked for in the routine look at everything: that is about
+        the objects that `watch` is about.
+        """
+        self._followed.append(informer)
+        self._guard.follow(informer)
+
+        def changed(delta: Delta[T]) -> None:
+            try:
+                for key in handler(delta):
+                    self._collect(key, ROUTINE if delta.initial else 0)
+            except Exception:
+                if self._check is not None:
+                    self._check.suspect()
+                raise  # the informer tells of it
+            finally:
+                self._guard.heard(informer, delta)
+
+        self._stops.append(informer.on_change(changed))
+
+    def _collect(self, key: Key, priority: int) -> None:
+        if self._debounce is None:
+            self.queue.add(key, priority)
+            return
+        written = self._written_lately.get(key)
+        not_before = written[0] if written is not None else -math.inf
+        self.queue.collect(key, self._debounce, priority, not_before=not_before)
+
     async def run(self) -> None:
         """Work until cancelled; then end what is under way, and return when nothing runs any more."""
         try:
-            for source in self._sources:
-                await source.informer.wait_synced()
+            for informer in (*self._followed, *(source.informer for source in self._sources)):
+                await informer.wait_synced()
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name} {number}")
                 if self._routine_seconds > 0:
-                    group.create_task(self._look_at_everything(), name=f"{self.name} routine")
+                    group.create_task(self._look_at_everything_again_and_again(), name=f"{self.name} routine")
+                if self._check is not None:
+                    group.create_task(self._check.run(self._look_at_everything), name=f"{self.name} indexes")
         finally:
             for stop in self._stops:
                 stop()
             self.queue.close()
+            self._written_lately.clear()
 
     async def _work(self) -> None:
         while True:
@@ -170,9 +229,12 @@ class Controller:
             return
         try:
             intent = self._intent(key) if self._intent is not None else None
-            plan = self._reconciler.plan(key, self._clock.now())
+            now = self._clock.now()
+            plan = plan_twice(self._reconciler, key, now) if self._strict else self._reconciler.plan(key, now)
             # Most plans are empty: all is as it should be.
             done = plan.empty or await self._act(key, plan, intent)
+        except PlansDiffer:
+            raise
         except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
             self._count(self._failed(key, error))
         else:
@@ -186,7 +248,9 @@ class Controller:
     async def _act(self, key: Key, plan: Plan, intent: object) -> bool:
         """Carry a plan out; return whether all of it was done. Raises the first failure that nobody remembers."""
         error: Exception | None = None
-        done = True
+        done, began = True, asyncio.get_running_loop().time()
+        if self._on_plan is not None:
+            self._on_plan(key, plan)
 
         def is_wanted() -> bool:
             return self._intent is None or self._intent(key) == intent
@@ -198,6 +262,8 @@ class Controller:
             async for outcome in outcomes:
                 if isinstance(outcome, Written):
                     self._guard.wrote(key, outcome)
+                    if self._debounce is not None and self._debounce.after_write:
+                        self._written_lately.set(key, began + self._debounce.after_write, 0)
                     if self._on_written is not None:
                         self._on_written(key, outcome)
                 else:
@@ -238,15 +304,18 @@ class Controller:
             counter = self._results[result] = self._metrics.reconciles.labels(self.name, result)
         counter.inc()
 
-    async def _look_at_everything(self) -> None:
+    async def _look_at_everything_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(self._routine_seconds * self._random.uniform(0.9, 1.1))
-            for source in self._sources:
-                for number, obj in enumerate(source.informer.values(), start=1):
-                    for key in source.keys(obj):
-                        self.queue.add(key, ROUTINE)
-                    if number % 1000 == 0:
-                        await asyncio.sleep(0)
+            await self._look_at_everything()
+
+    async def _look_at_everything(self) -> None:
+        for source in self._sources:
+            for number, obj in enumerate(source.informer.values(), start=1):
+                for key in source.keys(obj):
+                    self.queue.add(key, ROUTINE)
+                if number % 1000 == 0:
+                    await asyncio.sleep(0)
 
 
 def _own_key(obj: Any) -> Iterable[Key]:
@@ -255,3 +324,7 @@ def _own_key(obj: Any) -> Iterable[Key]:
 
 def _always(_: Delta[Any]) -> bool:
     return True
+
+
+def _nothing(_: Key, __: int) -> None:
+    """Nothing is due: the time was all that mattered."""

@@ -16,6 +16,7 @@ from typing import Any
 from echelon.api.keys import Key
 from echelon.kube.act import Written
 from echelon.kube.cache import identity_of
+from echelon.kube.freshness import shows
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 
@@ -131,17 +132,4 @@ class Guard:
 
 
 def _shown(place: _Place, written: Written) -> bool:
-    informer, key = place.informer, place.key
-    if written.resource_version is not None:
-        return informer.shows(key, written.resource_version)
-    obj = informer.get(key)
-    return (
-        obj is None or key in informer.unreadable or (written.uid not in ("", identity_of(obj).uid)) or is_ending(obj)
-    )
-
-
-def is_ending(obj: Any) -> bool:
-    """Whether the deletion of an object has been asked for."""
-    if isinstance(obj, dict):
-        return bool(obj["metadata"].get("deletionTimestamp"))
-    return bool(obj.metadata.deletion_timestamp)
+    return shows(place.informer, place.key, version=written.resource_version, uid=written.uid)

@@ -153,6 +153,9 @@ class Metrics:
         self.informer_ends = self._counter("echelon_informer_ends", "Ends of lists and streams.", ["kind", "why"])
         self.informer_backs = self._counter("echelon_informer_backs", "Older states that were believed.", ["kind"])
         self.handler_errors = self._counter("echelon_handler_errors", "Failures of change handlers.", ["kind"])
+        self.index_differences = self._counter(
+            "echelon_index_differences", "Places where an index was not what the caches say.", ["controller"]
+        )
         self.events = self._counter("echelon_events", "Events by what became of them.", ["outcome"])
         self.loop_lag = Histogram(
             "echelon_event_loop_lag_seconds",

@@ -2,18 +2,21 @@
 
 A key that changes a thousand times while it waits is worked on once, and never by two workers at the same time. After
 a restart every object of a fleet is due at once; a change that a user makes then must not wait behind all of them, so
-keys have priorities. A key can wait in two ways: ready, for a worker, and later, for a time. Whoever takes a key to
-work has seen to both: the work itself says when to look again.
+keys have priorities. A key can wait in three ways: ready, for a worker; later, for a time; and collecting, for the
+changes that concern it to come to an end. Whoever takes a key to work has seen to all of them: the work sees every
+change that came before, and says itself when to look again.
 """
 
 import asyncio
-import heapq
+import math
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
 from echelon.kube.metrics import QueueStats
+from echelon.kube.timetable import Timetable
 
 K = TypeVar("K")
 
@@ -21,6 +24,19 @@ FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 120.0
 # What is no longer true stays in line until its turn comes; beyond this much it is cleared away at once.
 _GARBAGE = 1024
+
+
+@dataclass(frozen=True)
+class Debounce:
+    """How long changes of one key are collected before it is worked on.
+
+    Until nothing came for `quiet` seconds, but at most for the `longest` ones; after the key was written, at least for
+    the seconds of `after_write`, for our own writes come back as changes, too.
+    """
+
+    quiet: float
+    longest: float
+    after_write: float = 0.0
 
 
 class Closed(Exception):
@@ -40,14 +56,13 @@ class WorkQueue(Generic[K]):
         self._ready: dict[K, tuple[int, int, float]] = {}  # priority, order, and since when
         self._lanes: dict[int, deque[tuple[int, K]]] = {}  # by priority, the best first
         self._queued = 0  # in all lanes, also what is no longer true
-        self._later: dict[K, tuple[float, int, int]] = {}  # time, order and priority
-        self._later_heap: list[tuple[float, int, K]] = []
+        self._later: Timetable[K] = Timetable(self._make_ready)
+        self._collecting: Timetable[K] = Timetable(self._collected)
+        self._since: dict[K, float] = {}  # when the first of the changes came that are being collected
         self._working: dict[K, tuple[float, int]] = {}  # since when, and with which priority it was taken
         self._again: dict[K, int] = {}  # became ready while being worked on, and its priority
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
-        # With the time for which it is set: not every event loop's timers know theirs.
-        self._timer: tuple[float, asyncio.Handle] | None = None
         self._closed = False
 
     def __len__(self) -> int:
@@ -56,8 +71,8 @@ class WorkQueue(Generic[K]):
 
     @property
     def later(self) -> int:
-        """How many keys wait for a time."""
-        return len(self._later)
+        """How many keys wait for a time, or for quiet."""
+        return len(self._later) + len(self._collecting)
 
     @property
     def idle(self) -> bool:
@@ -86,6 +101,21 @@ class WorkQueue(Generic[K]):
             self._put_off(key, priority, asyncio.get_running_loop().time() + after)
         else:
             self._make_ready(key, priority)
+
+    def collect(self, key: K, debounce: Debounce, priority: int = 0, *, not_before: float = -math.inf) -> None:
+        """Ask for a key to be worked on when the changes that concern it have come to an end, or go on for too long.
+
+        In no case is that before a time of the loop.
+        """
+        if self._closed:
+            return
+        self.stats.adds += 1
+        now = asyncio.get_running_loop().time()
+        since = self._since.setdefault(key, now)
+        collecting = self._collecting.get(key)
+        if collecting is not None:
+            priority = min(priority, collecting[1])
+        self._collecting.set(key, max(min(now + debounce.quiet, since + debounce.longest), not_before), priority)
 
     def retry(self, key: K, *, at_least: float = 0.0, at_most: float = LAST_RETRY_SECONDS) -> float:
         """Ask for a key that failed to be worked on again, later each time. Return in how many seconds."""
@@ -134,9 +164,8 @@ class WorkQueue(Generic[K]):
         self._ready.clear()
         self._lanes.clear()
         self._later.clear()
-        self._later_heap.clear()
-        if self._timer is not None:
-            self._timer[1].cancel()
+        self._collecting.clear()
+        self._since.clear()
         while self._getters:
             self._wake()
 
@@ -179,8 +208,9 @@ class WorkQueue(Generic[K]):
 
     def _hand_over(self, key: K, waiting: tuple[int, int, float]) -> K:
         del self._ready[key]
-        if self._later:
-            self._later.pop(key, None)
+        self._later.discard(key)
+        if self._since.pop(key, None) is not None:
+            self._collecting.discard(key)
         now = asyncio.get_running_loop().time()
         self._working[key] = (now, waiting[0])
         self.stats.waited.add(now - waiting[2])
@@ -189,42 +219,12 @@ class WorkQueue(Generic[K]):
     def _put_off(self, key: K, priority: int, when: float) -> None:
         waiting = self._later.get(key)
         if waiting is not None:
-            priority = min(priority, waiting[2])
-            if waiting[0] <= when:
-                self._later[key] = (waiting[0], waiting[1], priority)
-                return
-        self._order += 1
-        self._later[key] = (when, self._order, priority)
-        heapq.heappush(self._later_heap, (when, self._order, key))
-        if len(self._later_heap) > 2 * len(self._later) + _GARBAGE:
-            self._later_heap = [(when, order, key) for key, (when, order, _) in self._later.items()]
-            heapq.heapify(self._later_heap)
-        if self._timer is None or when < self._timer[0]:
-            self._set_timer()
+            when, priority = min(when, waiting[0]), min(priority, waiting[1])
+        self._later.set(key, when, priority)
 
-    def _set_timer(self) -> None:
-        """Have the loop come back when the first key is due."""
-        if self._timer is not None:
-            self._timer[1].cancel()
-            self._timer = None
-        heap = self._later_heap
-        while heap and self._later.get(heap[0][2], (0.0, 0, 0))[1] != heap[0][1]:
-            heapq.heappop(heap)
-        if heap:
-            self._timer = (heap[0][0], asyncio.get_running_loop().call_at(heap[0][0], self._release))
-
-    def _release(self) -> None:
-        """Make ready what is due."""
-        due = self._timer[0] if self._timer is not None else 0.0
-        self._timer = None
-        heap = self._later_heap
-        while heap and heap[0][0] <= due:
-            _, order, key = heapq.heappop(heap)
-            waiting = self._later.get(key)
-            if waiting is not None and waiting[1] == order:
-                del self._later[key]
-                self._make_ready(key, waiting[2])
-        self._set_timer()
+    def _collected(self, key: K, priority: int) -> None:
+        del self._since[key]
+        self._make_ready(key, priority)
 
     def _wake(self) -> None:
         while self._getters:
