@@ -10,7 +10,25 @@ from echelon.api.core import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
 from echelon.api.kinds import Kind
 from echelon.api.rbac import CLUSTER_ROLE, ROLE_BINDING
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+from echelon.kube.client import Client
 from tests.agent.world import CLUSTER, HUB, World, condition, config_map, deployment, told
+
+
+class Behind:
+    """A cluster that is read as it was before an object had an owner, for a while."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+        self.list, self.watch = client.list, client.watch
+        self.create, self.patch, self.delete = client.create, client.patch, client.delete
+
+    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        live = await self._client.get(kind, name, namespace)
+        if name != self.name:
+            return live
+        return {**live, "metadata": {**live["metadata"], "ownerReferences": [], "resourceVersion": "1"}}
+
 
 GUEST = Kind[Any]("example.io", "v1", "Guest", "guests", dict[str, Any])
 
@@ -351,5 +369,22 @@ def test_a_work_that_comes_back_under_its_old_name_is_applied_again() -> None:
             await here.hub.delete(MANIFEST_WORK, "w", CLUSTER)
             await here.settle()
             assert not await here.member.has(CONFIG_MAP, "one")
+
+    told(story)
+
+
+def test_an_object_is_not_left_behind_because_a_read_was_of_the_past() -> None:
+    async def story(here: World) -> None:
+        await here.work(config_map("one"), config_map("two"))
+        await here.stop()
+        behind = Behind(here.member.client, "two")
+        here.start(member=behind)
+        await here.work(config_map("one"))
+        await here.settle()
+        assert await here.resources() == ["configmaps one", "configmaps two"]
+        behind.name = ""
+        await asyncio.sleep(400)
+        assert await here.resources() == ["configmaps one"]
+        assert not await here.member.has(CONFIG_MAP, "two")
 
     told(story)

@@ -6,6 +6,7 @@ when everything that it lists is gone; until then it shows what is still in the 
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ from echelon.engine.work.cleaning import Fate, recorded, removal
 from echelon.engine.work.identity import CLUSTER_UID, WORK_UID, Identity
 from echelon.engine.work.ownership import owner_reference
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
-from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from echelon.kube.informer import Delta, Informer
 
 _log = logging.getLogger(__name__)
@@ -193,6 +194,7 @@ class Records:
                 continue
             decided = removal(resource, live, owner)
             if decided.fate is Fate.FORGET:
+                await self._confirm(kind, resource, live)
                 continue
             if decided.fate is Fate.DISOWN:
                 await self._disown(kind, resource, live, decided.owners)
@@ -200,6 +202,16 @@ class Records:
             if decided.fate is Fate.WAIT or not await self._delete(kind, resource, live):
                 left.append(resource)
         return left
+
+    async def _confirm(self, kind: Kind[Any], resource: AppliedResource, live: JSONObject) -> None:
+        """Make sure that an object is as it was read: in the past it may have been another record's. Raises `Conflict`.
+
+        A write that changes nothing costs nothing, and is always of now.
+        """
+        meta = live["metadata"]
+        same = MergePatch({"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}})
+        with suppress(NotFound, Forbidden):  # who may not write it cannot have made it
+            await self._member.patch(kind, resource.name, same, resource.namespace, options=self._options)
 
     async def _delete(self, kind: Kind[Any], resource: AppliedResource, live: JSONObject) -> bool:
         """Delete an object that is still as we saw it, or another work may just have made it its own."""
