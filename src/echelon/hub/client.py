@@ -7,7 +7,7 @@ decoded, no JSON is made or read between a controller and the store.
 import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
@@ -33,9 +33,11 @@ from echelon.kube.client import (
     Event,
     EventType,
     JSONPatch,
+    ListOptions,
     MergePatch,
     Page,
     Patch,
+    WatchOptions,
     WriteOptions,
 )
 from echelon.kube.misfits import Misfit, misfit
@@ -59,45 +61,30 @@ class InProcessClient:
         resource = self._allowed("get", kind, namespace, name)
         return _typed(kind, resource, reading.get(self._cluster, resource, namespace, name))
 
-    async def list(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-    ) -> Page[T]:
+    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
         """Return the objects of a namespace, or of all when it is empty."""
         resource = self._allowed("list", kind, namespace)
-        query = reading.Query(namespace, labels, fields, limit, continue_, resource_version, resource_version_match)
+        query = reading.Query(namespace, **options)
         reading.check_query(query, watching=False)
         found = await reading.list_(self._cluster, resource, query)
         items, unreadable = _all_typed(kind, resource, found.entries)
         return Page(items, str(found.revision), found.continue_, found.remaining or 0, unreadable)
 
     async def watch(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        bookmarks: bool = True,
-        initial_events: bool = False,
-        timeout_seconds: int = 0,
+        self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]
     ) -> AsyncIterator[Event[T]]:
         """Follow changes after a resource version."""
         resource = self._allowed("watch", kind, namespace)
+        initial_events, seconds = options.get("initial_events", False), options.get("timeout_seconds", 0)
         query = reading.Query(
-            namespace, labels, fields, resource_version=resource_version, initial_events=initial_events or None
+            namespace,
+            options.get("labels", ""),
+            options.get("fields", ""),
+            resource_version=options.get("resource_version", ""),
+            initial_events=initial_events or None,
         )
         loop = asyncio.get_running_loop()
-        end = loop.time() + (timeout_seconds or math.inf)
+        end = loop.time() + (seconds or math.inf)
 
         def patience() -> float:
             return max(0.0, min(_BOOKMARK_SECONDS, end - loop.time()))
@@ -109,7 +96,7 @@ class InProcessClient:
                     for change in step:
                         yield _event(kind, resource, change)
                 else:
-                    if bookmarks or not synced:
+                    if options.get("bookmarks", True) or not synced:
                         yield Event(EventType.BOOKMARK, str(step), synced=not synced)
                     synced = True
                 if loop.time() >= end:

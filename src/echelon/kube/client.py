@@ -8,7 +8,7 @@ back, and a write names the fields that it owns, so that what others put into th
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -122,6 +122,30 @@ class DeleteOptions:
     dry_run: bool = False
 
 
+class ReadOptions(TypedDict, total=False):
+    """Which of the objects of a kind are meant, and as of when; what is not said does not matter."""
+
+    labels: str
+    fields: str
+    resource_version: str
+
+
+class ListOptions(ReadOptions, total=False):
+    """How to list."""
+
+    limit: int  # of one page
+    continue_: str
+    resource_version_match: str  # Exact or NotOlderThan
+
+
+class WatchOptions(ReadOptions, total=False):
+    """How to watch."""
+
+    bookmarks: bool  # unless said otherwise they are wanted
+    initial_events: bool  # what there is as events, and a bookmark after them, instead of a list before
+    timeout_seconds: int
+
+
 class Reader(Protocol):
     """Reads objects. Every method raises an `ApiError` of `echelon.kube.errors`."""
 
@@ -129,33 +153,11 @@ class Reader(Protocol):
         """Return one object."""
         ...
 
-    async def list(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-    ) -> Page[T]:
+    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
         """Return the objects of a namespace, or of all when it is empty."""
         ...
 
-    def watch(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        bookmarks: bool = True,
-        initial_events: bool = False,
-        timeout_seconds: int = 0,
-    ) -> AsyncIterator[Event[T]]:
+    def watch(self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Event[T]]:
         """Follow changes after a resource version, until the server or the caller ends it.
 
         Raises `Gone` when that version is too old.

@@ -9,11 +9,11 @@ closed and resumed, or resumed elsewhere. The comment at each field of `Faults` 
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 from echelon.api.kinds import Kind
 from echelon.kube import errors
@@ -21,9 +21,11 @@ from echelon.kube.client import (
     Client,
     DeleteOptions,
     Event,
+    ListOptions,
     Page,
     Patch,
     Preconditions,
+    WatchOptions,
     WriteOptions,
 )
 
@@ -168,57 +170,57 @@ class FaultyClient:
                 return await self._answer(_only(kind, name, page))
         return await self._answer(await self._client.get(kind, name, namespace))
 
-    async def list(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-    ) -> Page[T]:
+    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
         """Return objects, maybe as they were."""
         await self._request()
-        if continue_ and self._happens("gone", self._faults.gone):
+        continued, version = bool(options.get("continue_")), options.get("resource_version", "")
+        if continued and self._happens("gone", self._faults.gone):
             raise errors.Gone("The provided continue parameter is too old to display a consistent list result.")
-        version, match = resource_version, resource_version_match
-        pin = 0 if continue_ else await self._replica(kind, namespace)
+        pin = 0 if continued else await self._replica(kind, namespace)
+        asked = options
         if pin and version in ("", "0"):
-            version, match = str(pin), "Exact"
+            asked = {**options, "resource_version": str(pin), "resource_version_match": "Exact"}
         elif pin and int(version) > pin:
             await asyncio.sleep(_TOO_LARGE_SECONDS)
             raise errors.ServerTimeout(f"Timeout: Too large resource version: {version}, current: {pin}")
-        selected: dict[str, Any] = {"labels": labels, "fields": fields, "limit": limit, "continue_": continue_}
         try:
-            page = await self._client.list(
-                kind, namespace, **selected, resource_version=version, resource_version_match=match
-            )
+            page = await self._client.list(kind, namespace, **asked)
         except errors.Gone:
-            if version == resource_version:
+            if asked is options:
                 raise
             self._pin = 0
-            page = await self._client.list(kind, namespace, **selected)
+            page = await self._client.list(kind, namespace, **options)
         return await self._answer(page)
 
-    def watch(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        bookmarks: bool = True,
-        initial_events: bool = False,
-        timeout_seconds: int = 0,
-    ) -> AsyncIterator[Event[T]]:
-        """Follow changes, with everything that happens to long connections."""
-        asked: dict[str, Any] = {"labels": labels, "fields": fields, "bookmarks": bookmarks}
-        asked |= {"initial_events": initial_events, "timeout_seconds": timeout_seconds}
-        return self._troubled(kind, namespace, resource_version, asked)
+    async def watch(
+        self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]
+    ) -> AsyncGenerator[Event[T], None]:
+        """Follow changes, with everything that happens to long connections, until fate has it otherwise."""
+        start = await self._start(kind, namespace, options.get("resource_version", ""))
+        asked: WatchOptions = {**options, "resource_version": start}
+        stream = self._client.watch(kind, namespace, **asked)
+        faults, random = self._faults, self._random
+        stalls, closes = self._happens("stall", faults.stall), self._happens("close", faults.close)
+        left = random.randint(0, _FATED_EVENTS) if stalls or closes else -1
+        pin, pinned_until = self._pin, self._pinned_until
+        async with aclosing(stream) as events:  # type: ignore[type-var]  # all clients have generators here
+            while left:
+                event = await anext(events, None)
+                self._check_alive()
+                if event is None:
+                    return
+                loop = asyncio.get_running_loop()
+                if pin and int(event.resource_version) > pin and loop.time() < pinned_until:
+                    await asyncio.sleep(pinned_until - loop.time())
+                if self._happens("delay", self._faults.delay):
+                    await asyncio.sleep(random.uniform(*faults.delay_seconds))
+                self._check_alive()
+                left -= 1
+                yield event
+        if stalls and not self.process.calm:
+            await asyncio.sleep(random.uniform(*faults.stall_seconds))
+        elif random.random() < 0.5:
+            raise errors.Unavailable("the connection was lost")
 
     async def create(
         self, kind: Kind[T], body: dict[str, Any], namespace: str = "", *, options: WriteOptions | None = None
@@ -362,35 +364,6 @@ class FaultyClient:
         if resumes and self._happens("repeat", faults.repeat):
             return str(max(1, int(version) - self._random.randint(1, faults.repeat_revisions)))
         return version
-
-    async def _troubled(
-        self, kind: Kind[T], namespace: str, version: str, asked: dict[str, Any]
-    ) -> AsyncGenerator[Event[T], None]:
-        """Pass on what a stream brings, until fate has it otherwise."""
-        start = await self._start(kind, namespace, version)
-        stream = self._client.watch(kind, namespace, resource_version=start, **asked)
-        faults, random = self._faults, self._random
-        stalls, closes = self._happens("stall", faults.stall), self._happens("close", faults.close)
-        left = random.randint(0, _FATED_EVENTS) if stalls or closes else -1
-        pin, pinned_until = self._pin, self._pinned_until
-        async with aclosing(stream) as events:  # type: ignore[type-var]  # all clients have generators here
-            while left:
-                event = await anext(events, None)
-                self._check_alive()
-                if event is None:
-                    return
-                loop = asyncio.get_running_loop()
-                if pin and int(event.resource_version) > pin and loop.time() < pinned_until:
-                    await asyncio.sleep(pinned_until - loop.time())
-                if self._happens("delay", self._faults.delay):
-                    await asyncio.sleep(random.uniform(*faults.delay_seconds))
-                self._check_alive()
-                left -= 1
-                yield event
-        if stalls and not self.process.calm:
-            await asyncio.sleep(random.uniform(*faults.stall_seconds))
-        elif random.random() < 0.5:
-            raise errors.Unavailable("the connection was lost")
 
 
 def _only(kind: Kind[Any], name: str, page: Page[T]) -> T:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -28,10 +28,13 @@ from echelon.kube.client import (
     DeleteOptions,
     Event,
     JSONPatch,
+    ListOptions,
     MergePatch,
     Page,
     Patch,
+    ReadOptions,
     StrategicPatch,
+    WatchOptions,
     WriteOptions,
 )
 from echelon.kube.clock import Clock, SystemClock
@@ -110,52 +113,29 @@ class HttpClient:
         """Return one object."""
         return answers.read_object(kind, await self._exchange(_Request("GET", paths.item(kind, name, namespace))))
 
-    async def list(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        limit: int = 0,
-        continue_: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-    ) -> Page[T]:
+    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
         """Return the objects of a namespace, or of all when it is empty."""
         query = {
-            "labelSelector": labels,
-            "fieldSelector": fields,
-            "limit": str(limit or ""),
-            "continue": continue_,
-            "resourceVersion": resource_version,
-            "resourceVersionMatch": resource_version_match,
+            **_selection(options),
+            "limit": str(options.get("limit") or ""),
+            "continue": options.get("continue_", ""),
+            "resourceVersionMatch": options.get("resource_version_match", ""),
         }
         return answers.read_page(kind, await self._exchange(_Request("GET", paths.collection(kind, namespace), query)))
 
     def watch(
-        self,
-        kind: Kind[T],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        resource_version: str = "",
-        bookmarks: bool = True,
-        initial_events: bool = False,
-        timeout_seconds: int = 0,
+        self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]
     ) -> AsyncGenerator[Event[T], None]:
         """Follow changes after a resource version; `aclose` gives the connection up."""
+        bookmarks, initial_events = options.get("bookmarks", True), options.get("initial_events", False)
         query = {
             "watch": "true",
-            "labelSelector": labels,
-            "fieldSelector": fields,
-            "resourceVersion": resource_version,
+            **_selection(options),
             # The end of the initial events is told by a bookmark, so these have to be asked for.
             "allowWatchBookmarks": "true" if bookmarks or initial_events else "",
             "sendInitialEvents": "true" if initial_events else "",
             "resourceVersionMatch": "NotOlderThan" if initial_events else "",
-            "timeoutSeconds": str(timeout_seconds or ""),
+            "timeoutSeconds": str(options.get("timeout_seconds") or ""),
         }
         request = _Request("GET", paths.collection(kind, namespace), query)
         return streaming.follow(partial(self._begin, request), kind, bookmarks=bookmarks)
@@ -326,6 +306,14 @@ def _may_repeat(request: _Request, response: aiohttp.ClientResponse) -> bool:
     if response.status == 429:
         return True
     return response.status >= 500 and request.method == "GET" and "Retry-After" in response.headers
+
+
+def _selection(options: ReadOptions) -> dict[str, str]:
+    return {
+        "labelSelector": options.get("labels", ""),
+        "fieldSelector": options.get("fields", ""),
+        "resourceVersion": options.get("resource_version", ""),
+    }
 
 
 def _fixed_headers(config: ClusterConfig, user_agent: str) -> CIMultiDict[str]:
