@@ -13,7 +13,7 @@ from echelon.api.base import JSONObject
 from echelon.api.times import format_time
 from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.tokens import AccountTokens
-from echelon.hub.catalogue import Catalogue
+from echelon.hub.catalogue.catalogue import Catalogue
 from echelon.hub.policy.index import BINDINGS, POLICIES, Policies
 from echelon.hub.storage.store import Change, Key, Store
 from echelon.kube.client import EventType

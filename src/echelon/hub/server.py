@@ -32,16 +32,16 @@ from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.address import PortTaken, remember_port, remembered_port
-from echelon.hub.admission import Request, Target
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import HISTORY, Key, Store
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.writing import create
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
 from echelon.hub.web.http import Gate, Served
-from echelon.hub.writing import create
 from echelon.kube import errors
 
 ROOT = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))

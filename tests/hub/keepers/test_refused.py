@@ -21,7 +21,7 @@ from echelon.fleet.loop import run
 from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.hub.web.codec import MAX_OBJECT_BYTES
+from echelon.hub.storage.store import MAX_OBJECT_BYTES
 from echelon.kube.client import DeleteOptions, MergePatch
 from tests.hub.api import config_map, managed_cluster
 

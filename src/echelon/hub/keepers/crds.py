@@ -4,13 +4,13 @@ import asyncio
 
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
-from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import CRDS, LogicalCluster
-from echelon.hub.deletion import delete
 from echelon.hub.keepers.todo import Todo
 from echelon.hub.kinds.crds import CLEANUP
 from echelon.hub.storage.store import Change, Entry, Key
-from echelon.hub.writing import store_update
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.deletion import delete
+from echelon.hub.verbs.writing import store_update
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, EventType
 

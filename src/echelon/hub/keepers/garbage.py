@@ -6,13 +6,13 @@ from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
-from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.deletion import FOREGROUND, ORPHAN, delete
 from echelon.hub.keepers.todo import Todo
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.store import Change, Key
-from echelon.hub.writing import create, patch
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.deletion import FOREGROUND, ORPHAN, delete
+from echelon.hub.verbs.writing import create, patch
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, EventType, Preconditions
 

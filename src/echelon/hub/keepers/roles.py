@@ -2,11 +2,11 @@
 
 from echelon.api.base import JSONObject
 from echelon.hub.access.aggregation import aggregate
-from echelon.hub.admission import Target
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.keepers.todo import Todo
 from echelon.hub.storage.store import Change, Key
-from echelon.hub.writing import store_update
+from echelon.hub.verbs.admission import Target
+from echelon.hub.verbs.writing import store_update
 
 _CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"
 

@@ -14,13 +14,13 @@ from echelon.api.core import Namespace, ObjectReference
 from echelon.api.meta import ObjectMeta
 from echelon.api.schema import schema_of
 from echelon.api.times import format_time
-from echelon.hub import deletion, writing
 from echelon.hub.access.tokens import DEFAULT_LIFETIME
-from echelon.hub.admission import Request, Target, check_name, check_preconditions, readable
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.structural import Structural
 from echelon.hub.storage.store import Key
+from echelon.hub.verbs import deletion, writing
+from echelon.hub.verbs.admission import Request, Target, check_name, check_preconditions, readable
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
 

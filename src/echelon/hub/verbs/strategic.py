@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from echelon.api.base import JSON, JSONObject
-from echelon.hub.patch import as_go_prints, undecodable
-from echelon.hub.schema.causes import step
+from echelon.hub.schema.causes import as_go_prints, step
+from echelon.hub.verbs.patch import undecodable
 from echelon.kube.errors import BadRequest
 
 _PATCH = "$patch"

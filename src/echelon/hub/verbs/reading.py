@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from echelon.api import labels as selectors
 from echelon.api.base import JSONObject
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Change, Compacted, Entry, Key, WatchClosed

@@ -6,10 +6,10 @@ import pytest
 
 from echelon.api.core import CONFIG_MAP
 from echelon.fleet.loop import run
-from echelon.hub import reading
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
+from echelon.hub.verbs import reading
 from echelon.kube.errors import ServerTimeout, Unavailable
 from tests.hub.api import config_map
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.coordination import LEASE
-from echelon.hub.admission import Request, admit_body
-from echelon.hub.catalogue import Resource, builtin_resources, custom_resources
-from echelon.hub.patch import merge_patch
+from echelon.hub.catalogue.resources import Resource, builtin_resources, custom_resources
 from echelon.hub.server import ROOT
+from echelon.hub.verbs.admission import Request, admit_body
+from echelon.hub.verbs.patch import merge_patch
 from echelon.kube.errors import ApiError
 
 _PART: JSONObject = {

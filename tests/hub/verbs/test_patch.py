@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.api.base import JSON
-from echelon.hub.patch import json_patch, merge_patch
+from echelon.hub.verbs.patch import json_patch, merge_patch
 from echelon.kube.errors import ApiError, BadRequest, Invalid, TooLarge
 
 values = st.recursive(

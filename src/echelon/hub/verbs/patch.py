@@ -64,17 +64,6 @@ def undecodable(value: JSON, wanted: str, what: str = "error decoding patch: ") 
     return BadRequest(f"{what}json: cannot unmarshal {name} into Go value of type {wanted}")
 
 
-def as_go_prints(value: JSON) -> str:
-    """Return a value as error texts of Kubernetes show it: `map[name:x ports:[1 2]]`."""
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{as_go_prints(value[key])}' for key in sorted(value))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(as_go_prints, value))}]"
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _merged(target: JSON, patch: JSON) -> JSON:
     if not isinstance(patch, dict):
         return patch

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.base import JSON, JSONObject
-from echelon.hub.patch import merge_patch
-from echelon.hub.strategic import strategic_merge
+from echelon.hub.verbs.patch import merge_patch
+from echelon.hub.verbs.strategic import strategic_merge
 from echelon.kube.errors import BadRequest
 
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 from echelon.api.base import JSONObject
 from echelon.api.times import format_time
-from echelon.hub import reading
-from echelon.hub.admission import Request, Target
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
-from echelon.hub.policy.enforcing import enforce
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry
-from echelon.hub.writing import latest, store_update
+from echelon.hub.verbs import reading
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.enforcing import enforce
+from echelon.hub.verbs.writing import latest, store_update
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
 

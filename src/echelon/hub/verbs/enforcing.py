@@ -11,12 +11,12 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.hub.access.reviews import user_info
-from echelon.hub.admission import Request, Target
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import NAMESPACES, LogicalCluster
 from echelon.hub.policy.authorizer import answered_by, asking
 from echelon.hub.policy.expressions import REASONS, Failure
 from echelon.hub.policy.index import Asked, Binding
+from echelon.hub.verbs.admission import Request, Target
 from echelon.kube import errors
 
 _NOTED: Final = "validation.policy.admission.k8s.io/validation_failure"

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.hub import custom
 from echelon.hub.access.identity import User
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.schema import metadata
 from echelon.hub.schema.structural import Structural
 from echelon.hub.storage.store import Entry, Key
+from echelon.hub.verbs import custom
 from echelon.kube import errors
 
 # CustomResourceDefinitions are checked like the resources that they define.

@@ -11,13 +11,14 @@ from collections.abc import Callable
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.hub import admission, apply
-from echelon.hub.admission import Request, Target
+from echelon.hub import apply
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
-from echelon.hub.policy.enforcing import enforce
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry, Key, ObjectTooLarge, StaleWrite
+from echelon.hub.verbs import admission
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.enforcing import enforce
 from echelon.kube import errors
 
 # A new name collides once in millions; several in a row mean that the prefix is used up.
