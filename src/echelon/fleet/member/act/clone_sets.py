@@ -2,9 +2,10 @@
 
 from echelon.api import labels
 from echelon.api.base import JSONObject
+from echelon.engine.int_or_percent import Rounding, kept_by_partition, resolve
 from echelon.fleet.member.act.making import delete_pods, keep_revision, make_pod, report, template_of
 from echelon.fleet.member.decide import clone_set
-from echelon.fleet.member.decide.budgets import clone_set_limits, clone_set_partition, resolve
+from echelon.fleet.member.decide.budgets import clone_set_limits
 from echelon.fleet.member.decide.clone_set import CloneSetView
 from echelon.fleet.member.decide.pods import REVISION_LABEL, SPECIFIED_DELETE, next_availability
 from echelon.fleet.member.decide.revisions import with_label
@@ -50,7 +51,7 @@ def _view(place: Place, obj: JSONObject, revision: str) -> CloneSetView:
     limit = scale.get("maxUnavailable")
     return CloneSetView(
         replicas=replicas,
-        partition=clone_set_partition(update.get("partition", 0), replicas),
+        partition=kept_by_partition(update.get("partition", 0), replicas),
         unavailable=unavailable,
         surge=surge,
         pods=tuple(place.sight.pods_of(obj["metadata"]["uid"])),
@@ -59,7 +60,7 @@ def _view(place: Place, obj: JSONObject, revision: str) -> CloneSetView:
         now=place.now(),
         paused=paused,
         min_ready_seconds=spec.get("minReadySeconds", 0),
-        creation_limit=None if limit is None else resolve(limit, replicas, up=True),
+        creation_limit=None if limit is None else resolve(limit, replicas, Rounding.UP),
         named=frozenset(scale.get("podsToDelete") or ()),
     )
 
