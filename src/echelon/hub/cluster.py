@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from uuid import UUID
 
 from echelon.api.base import JSONObject
+from echelon.api.short_hash import ALPHABET
 from echelon.api.times import format_time
 from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.tokens import AccountTokens
@@ -23,9 +24,6 @@ NAMESPACES = "namespaces"
 _RBAC_KINDS = {
     f"{kind.lower()}s.{RBAC_GROUP}": kind for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 }
-
-# The letters that Kubernetes uses for generated names: no vowels, so no words.
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def _wall_clock() -> datetime:
@@ -87,7 +85,7 @@ class LogicalCluster:
 
     def generated_name(self, prefix: str) -> str:
         """Return a name as `generateName` makes it; long prefixes are cut so that the result stays valid."""
-        return prefix[:58] + "".join(self.random.choice(_SUFFIX_LETTERS) for _ in range(5))
+        return prefix[:58] + "".join(self.random.choice(ALPHABET) for _ in range(5))
 
     def namespace_object(self, name: str) -> JSONObject | None:
         """Return a namespace, as the latest write left it."""

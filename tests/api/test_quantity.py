@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.placement.quantity import Quantity, QuantityError, parse_quantity
+from echelon.api.quantity import Quantity, QuantityError, parse_quantity
 
 
 @pytest.mark.parametrize(
