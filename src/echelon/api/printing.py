@@ -6,11 +6,11 @@ down to `<none>` and `<unset>`. A cell sees nothing but the object; what depends
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.kinds import Column
+from echelon.api.times import parse_time
 
 Cell: TypeAlias = Callable[[JSONObject], JSON]
 
@@ -233,10 +233,8 @@ def job_completions(obj: JSONObject) -> str:
 
 def job_duration(obj: JSONObject) -> str:
     """DURATION of a Job that has come to its end."""
-    start, end = at(obj, "status", "startTime"), at(obj, "status", "completionTime")
-    if not (start and end):
-        return ""
-    return human_duration(int((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()))
+    start, end = parse_time(at(obj, "status", "startTime")), parse_time(at(obj, "status", "completionTime"))
+    return human_duration(int((end - start).total_seconds())) if start and end else ""
 
 
 def human_duration(seconds: int) -> str:

@@ -3,7 +3,7 @@
 Clock and randomness are given from outside. Under virtual time a cluster behaves the same every time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random, SystemRandom
@@ -78,6 +78,12 @@ class LogicalCluster:
     def timestamp(self) -> str:
         """Return the present second as Kubernetes writes it."""
         return format_time(self.clock())
+
+    def condition(self, before: Iterable[JSONObject], kind: str, status: str, reason: str, message: str) -> JSONObject:
+        """Return a condition that is said now. Its time is the one that it had before if its status is."""
+        old = next((condition for condition in before if condition["type"] == kind), None)
+        since = old["lastTransitionTime"] if old and old["status"] == status else self.timestamp()
+        return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
 
     def new_uid(self) -> str:
         """Return an identity that no other object has."""

@@ -5,8 +5,10 @@ from datetime import datetime
 
 from echelon.api import jsonpath
 from echelon.api.base import JSON, JSONObject
+from echelon.api.formats import is_date_time
 from echelon.api.kinds import Column, Kind
 from echelon.api.printing import human_duration
+from echelon.api.times import parse_time
 
 _NAME = {
     "name": "Name",
@@ -92,7 +94,6 @@ def age(timestamp: JSON, now: datetime) -> str:
     """Return how long ago something was, as kubectl shows ages."""
     if not timestamp:
         return "<unknown>"
-    try:
-        return human_duration(int((now - datetime.fromisoformat(timestamp)).total_seconds()))
-    except (TypeError, ValueError):  # without a time zone it is no moment either
-        return "<invalid>"
+    # Without a time zone it is no moment.
+    moment = parse_time(timestamp) if isinstance(timestamp, str) and is_date_time(timestamp) else None
+    return human_duration(int((now - moment).total_seconds())) if moment else "<invalid>"

@@ -5,42 +5,25 @@ import asyncio
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import CRDS, LogicalCluster
+from echelon.hub.keepers.terminating import Terminating, delete_content
 from echelon.hub.keepers.todo import Todo
 from echelon.hub.kinds.crds import CLEANUP
-from echelon.hub.storage.store import Change, Entry, Key
+from echelon.hub.storage.store import Entry, Key
 from echelon.hub.verbs.admission import Request, Target
-from echelon.hub.verbs.deletion import delete
 from echelon.hub.verbs.writing import store_update
 from echelon.kube import errors
-from echelon.kube.client import DeleteOptions, EventType
 
 _KEEPER = Request(User("system:apiserver", ("system:masters",)))
 
 
 class CRDKeeper:
-    """Remembers which definitions are being deleted and looks again whenever one of their objects goes."""
+    """Looks at definitions that are being deleted, and again whenever one of their objects changes."""
 
     def __init__(self, cluster: LogicalCluster) -> None:
         self.cluster = cluster
         self.todo: Todo[str] = Todo(f"{cluster.title}: clean-up of definition", self._empty)
-        self._terminating: dict[str, None] = {}
-
-    def follow(self, change: Change) -> None:
-        """Learn of a change."""
-        key = change.entry.key
-        if key.resource == CRDS:
-            self._terminating.pop(key.name, None)
-            if change.type is EventType.DELETED:
-                self.todo.discard(key.name)
-            elif change.entry.object["metadata"].get("deletionTimestamp"):
-                self._terminating[key.name] = None
-                self.todo.remind(key.name)
-        elif key.resource in self._terminating:
-            self.todo.add(key.resource)
-
-    async def work(self) -> None:
-        """Remove the objects of the definitions that are waiting for it."""
-        await self.todo.work()
+        self.follow = Terminating(CRDS, lambda key: key.resource, self.todo).follow
+        self.work = self.todo.work
 
     async def _empty(self, name: str) -> None:
         """Delete all objects of a definition; what cannot be deleted stays, and does not keep the rest."""
@@ -49,7 +32,8 @@ class CRDKeeper:
         for entry in self.cluster.store.list(name).entries:
             if resource is not None and not entry.object["metadata"].get("deletionTimestamp"):
                 try:
-                    await self._delete(Target(resource, entry.key.namespace, entry.key.name))
+                    target = Target(resource, entry.key.namespace, entry.key.name)
+                    await delete_content(self.cluster, target, _KEEPER)
                 except errors.ApiError as error:
                     failures.append(f"{'/'.join(filter(None, entry.key[1:]))}: {error}")
                 await asyncio.sleep(0)
@@ -77,13 +61,6 @@ class CRDKeeper:
         """Return a definition that says why it is still there."""
         status = crd.get("status") or {}
         before = status.get("conditions") or []
-        since = next((c["lastTransitionTime"] for c in before if c["type"] == "Terminating"), self.cluster.timestamp())
-        said = {"type": "Terminating", "status": "True", "reason": reason, "message": message}
         others = [condition for condition in before if condition["type"] != "Terminating"]
-        return {**crd, "status": {**status, "conditions": [*others, {**said, "lastTransitionTime": since}]}}
-
-    async def _delete(self, target: Target) -> None:
-        try:
-            await delete(self.cluster, target, DeleteOptions(propagation="Background"), _KEEPER)
-        except errors.NotFound:
-            return
+        said = self.cluster.condition(before, "Terminating", "True", reason, message)
+        return {**crd, "status": {**status, "conditions": [*others, said]}}
