@@ -25,9 +25,9 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.fleet.loop import PROCESS, Deadlock, Livelock, Unnoticed, VirtualLoop, run, running
-from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.hub.storage.store import Change, Key
 from echelon.kube.client import EventType
@@ -144,7 +144,7 @@ class World:
         return self.loop.random
 
     async def add_cluster(self, name: str = "", cluster: LogicalCluster | None = None) -> LogicalCluster:
-        """Start a cluster with its keepers: a new one, or one that is finished already.
+        """Start a cluster with its controllers: a new one, or one that is finished already.
 
         What it is born with is not reported to invariants.
         """
@@ -153,7 +153,7 @@ class World:
             await bootstrap(cluster)
         cluster.store.on_commit(lambda change: self._committed(name, change))
         self.clusters[name] = cluster
-        self.spawn(keepers.keep(cluster), f"keepers of {name or 'the hub'}")
+        self.spawn(run_controllers(cluster), f"controllers of {name or 'the hub'}")
         return cluster
 
     def client(self, cluster: str = "") -> InProcessClient:

@@ -1,4 +1,4 @@
-"""One logical cluster: a store, what it serves, who may use it, and the keepers that tidy up behind its objects.
+"""One logical cluster: a store, what it serves, who may use it, and the controllers that tidy up behind its objects.
 
 Clock and randomness are given from outside. Under virtual time a cluster behaves the same every time.
 """

@@ -7,8 +7,8 @@ from echelon.api.base import JSONObject
 from echelon.api.kruise import CLONE_SET
 from echelon.fleet.loop import run, running
 from echelon.fleet.member.birth import born
-from echelon.hub import keepers
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import bootstrap, memory_cluster
 from echelon.kube.errors import NotFound
 
@@ -28,7 +28,7 @@ def test_it_has_what_every_cluster_has_after_its_first_moments() -> None:
     async def main() -> None:
         slow = memory_cluster("slow", clock=running().clock.now, seed=1)
         await bootstrap(slow)
-        keeping = asyncio.create_task(keepers.keep(slow))
+        keeping = asyncio.create_task(run_controllers(slow))
         await asyncio.sleep(1)  # roles are added up
         keeping.cancel()
         assert contents(await born("quick", clock=running().clock.now, seed=1)) == contents(slow)
@@ -40,7 +40,7 @@ def test_its_keepers_find_nothing_to_do() -> None:
     async def main() -> None:
         cluster = await born("quick", clock=running().clock.now, seed=1)
         before = cluster.store.revision
-        keeping = asyncio.create_task(keepers.keep(cluster))
+        keeping = asyncio.create_task(run_controllers(cluster))
         await asyncio.sleep(60)
         keeping.cancel()
         assert cluster.store.revision == before

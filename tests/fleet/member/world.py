@@ -13,7 +13,7 @@ from echelon.fleet.member.birth import born
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import NodeShape, Pace, Profile
 from echelon.fleet.member.trouble import Script, Trouble
-from echelon.hub import keepers
+from echelon.hub.controllers import run_controllers
 from echelon.hub.storage.store import Change
 from echelon.kube.client import MergePatch
 
@@ -120,7 +120,7 @@ def told(
             Profile("c", nodes=nodes, pace=pace, seed=seed, script=Script(troubles), version=version), cluster
         )
         await member.start()
-        keeping = asyncio.create_task(keepers.keep(cluster))
+        keeping = asyncio.create_task(run_controllers(cluster))
         world = World(member)
         try:
             await story(world)

@@ -14,7 +14,7 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.keepers.roles import RoleKeeper
+from echelon.hub.controllers.roles import RoleAggregator
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.hub.storage.store import Change, Entry, Store
 from echelon.kube.client import EventType
@@ -57,7 +57,7 @@ async def _pattern(groups: Sequence[str]) -> list[Entry]:
     client = InProcessClient(cluster, ROOT)
     for each in definitions(*groups):
         await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), each)
-    store, roles, reached = cluster.store, RoleKeeper(cluster), 0
+    store, roles, reached = cluster.store, RoleAggregator(cluster), 0
     while store.revision > reached:  # roles are made of roles that are made of roles
         reached = store.revision
         for entry in _everything(store):

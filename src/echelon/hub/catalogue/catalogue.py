@@ -15,7 +15,7 @@ class Catalogue:
     _custom: dict[str, tuple[Resource, ...]] = field(default_factory=dict)
     _served: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
     _kinds: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
-    _stored: dict[str, Resource] | None = None  # made when it is asked for: keepers ask at every change
+    _stored: dict[str, Resource] | None = None  # made when it is asked for: controllers ask at every change
     generation: int = 0  # changes with every CRD, so that documents made from the catalogue can be cached
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from echelon.api.base import JSONObject
 from echelon.hub.access.aggregation import aggregate
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.keepers.todo import Todo
+from echelon.hub.controllers.todo import Todo
 from echelon.hub.storage.store import Change, Key
 from echelon.hub.verbs.admission import Target
 from echelon.hub.verbs.writing import store_update
@@ -11,7 +11,7 @@ from echelon.hub.verbs.writing import store_update
 _CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"
 
 
-class RoleKeeper:
+class RoleAggregator:
     """Recomputes aggregated roles after any cluster role changed."""
 
     def __init__(self, cluster: LogicalCluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.keepers.todo import Todo
+from echelon.hub.controllers.todo import Todo
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.store import Change, Key
 from echelon.hub.verbs.admission import Request, Target
@@ -23,7 +23,7 @@ _COLLECTOR = Request(
 )
 
 
-class GarbageKeeper:
+class GarbageCollector:
     """Knows who owns whom, and removes what nobody owns any more."""
 
     def __init__(self, cluster: LogicalCluster) -> None:

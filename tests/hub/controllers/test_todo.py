@@ -1,4 +1,4 @@
-"""When a keeper tries again what failed, and what it says about it. In virtual time."""
+"""When a controller tries again what failed, and what it says about it. In virtual time."""
 
 import asyncio
 import logging
@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 
 from echelon.fleet.loop import run
-from echelon.hub.keepers.todo import LONGEST_DELAY, Todo
+from echelon.hub.controllers.todo import LONGEST_DELAY, Todo
 from echelon.kube.errors import ApiError, Conflict
 
 
-class Keeper:
+class Controller:
     """Fails at some keys, and knows when it tried what."""
 
     def __init__(self) -> None:
@@ -36,15 +36,15 @@ class Keeper:
 
 def test_what_fails_is_tried_again_with_growing_delays_that_have_a_limit() -> None:
     async def main() -> None:
-        keeper = Keeper()
-        keeper.failing["bad"] = ApiError("no")
-        keeper.todo.add("bad")
-        keeper.todo.add("good")
-        await keeper.work_until(asyncio.get_running_loop().time() + 2000)
-        times = keeper.times("bad")
+        controller = Controller()
+        controller.failing["bad"] = ApiError("no")
+        controller.todo.add("bad")
+        controller.todo.add("good")
+        await controller.work_until(asyncio.get_running_loop().time() + 2000)
+        times = controller.times("bad")
         assert times[:10] == [0, 1, 3, 7, 15, 31, 63, 127, 255, 511]
         assert {later - earlier for earlier, later in pairwise(times[9:])} == {LONGEST_DELAY}
-        assert keeper.times("good") == [0]
+        assert controller.times("good") == [0]
 
     run(main())
 
@@ -53,14 +53,14 @@ def test_a_failure_is_told_when_it_is_new_or_another_one_and_so_is_its_end(caplo
     caplog.set_level(logging.INFO)
 
     async def main() -> None:
-        keeper, loop = Keeper(), asyncio.get_running_loop()
+        controller, loop = Controller(), asyncio.get_running_loop()
         for error in (ApiError("one"), ApiError("the same in other words"), Conflict("two"), RuntimeError("three")):
-            keeper.failing["bad"] = error
-            keeper.todo.add("bad")
-            await keeper.work_until(loop.time() + 1000)
-        del keeper.failing["bad"]
-        await keeper.work_until(loop.time() + 1000)
-        assert keeper.todo.delay is None
+            controller.failing["bad"] = error
+            controller.todo.add("bad")
+            await controller.work_until(loop.time() + 1000)
+        del controller.failing["bad"]
+        await controller.work_until(loop.time() + 1000)
+        assert controller.todo.delay is None
 
     run(main())
     told = [(record.levelname, record.getMessage(), bool(record.exc_info)) for record in caplog.records]
@@ -76,32 +76,32 @@ def test_a_failure_is_told_when_it_is_new_or_another_one_and_so_is_its_end(caplo
 
 def test_a_change_is_looked_at_now_and_a_reminder_waits() -> None:
     async def main() -> None:
-        keeper = Keeper()
-        keeper.failing["bad"] = ApiError("no")
-        keeper.todo.add("bad")
-        await keeper.todo.work()
-        keeper.todo.remind("bad")
-        await keeper.todo.work()
-        assert keeper.times("bad") == [0]
-        keeper.todo.add("bad")
-        await keeper.todo.work()
-        assert keeper.times("bad") == [0, 0]
-        keeper.todo.discard("bad")
-        assert keeper.todo.delay is None
+        controller = Controller()
+        controller.failing["bad"] = ApiError("no")
+        controller.todo.add("bad")
+        await controller.todo.work()
+        controller.todo.remind("bad")
+        await controller.todo.work()
+        assert controller.times("bad") == [0]
+        controller.todo.add("bad")
+        await controller.todo.work()
+        assert controller.times("bad") == [0, 0]
+        controller.todo.discard("bad")
+        assert controller.todo.delay is None
 
     run(main())
 
 
 def test_work_gives_way() -> None:
     async def main() -> None:
-        keeper = Keeper()
+        controller = Controller()
         for number in range(100):
-            keeper.todo.add(str(number))
+            controller.todo.add(str(number))
         other = asyncio.create_task(asyncio.sleep(0))
-        working = asyncio.create_task(keeper.todo.work())
+        working = asyncio.create_task(controller.todo.work())
         await other
-        assert len(keeper.tried) < 100
+        assert len(controller.tried) < 100
         await working
-        assert len(keeper.tried) == 100
+        assert len(controller.tried) == 100
 
     run(main())

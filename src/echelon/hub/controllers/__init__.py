@@ -1,4 +1,4 @@
-"""The keepers of a logical cluster: they finish what a write began.
+"""The controllers of a logical cluster: they finish what a write began.
 
 Garbage collection, namespace termination, CRD clean-up and role aggregation are controllers in Kubernetes. Here they
 share one task per cluster and one watch over everything. They are level-based: at start, and whenever they fell
@@ -9,35 +9,42 @@ import logging
 from collections.abc import Iterable
 
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.keepers.crds import CRDKeeper
-from echelon.hub.keepers.garbage import GarbageKeeper
-from echelon.hub.keepers.namespaces import NamespaceKeeper
-from echelon.hub.keepers.roles import RoleKeeper
+from echelon.hub.controllers.crds import CRDController
+from echelon.hub.controllers.garbage import GarbageCollector
+from echelon.hub.controllers.namespaces import NamespaceController
+from echelon.hub.controllers.roles import RoleAggregator
 from echelon.hub.storage.store import Change, Compacted, WatchClosed
 from echelon.kube.client import EventType
 
 _log = logging.getLogger(__name__)
 
 
-async def keep(cluster: LogicalCluster) -> None:
+async def run_controllers(cluster: LogicalCluster) -> None:
     """Tidy up behind the objects of a cluster until it is closed."""
     while True:
-        keepers = (GarbageKeeper(cluster), NamespaceKeeper(cluster), CRDKeeper(cluster), RoleKeeper(cluster))
+        controllers = (
+            GarbageCollector(cluster),
+            NamespaceController(cluster),
+            CRDController(cluster),
+            RoleAggregator(cluster),
+        )
         watch = cluster.store.watch(None, since=cluster.store.revision)
         try:
             changes: Iterable[Change] = _present(cluster)
             while True:
-                for keeper in keepers:
+                for controller in controllers:
                     for change in changes:
-                        keeper.follow(change)
-                for keeper in keepers:
-                    await keeper.work()
-                delays = [delay for keeper in keepers if (delay := keeper.todo.delay) is not None]
+                        controller.follow(change)
+                for controller in controllers:
+                    await controller.work()
+                delays = [delay for controller in controllers if (delay := controller.todo.delay) is not None]
                 changes = await watch.next(min(delays, default=None))
         except WatchClosed:
             return
         except Compacted:
-            _log.info("cluster %s changed faster than its keepers could follow; looking at everything", cluster.name)
+            _log.info(
+                "cluster %s changed faster than its controllers could follow; looking at everything", cluster.name
+            )
         finally:
             watch.close()
 

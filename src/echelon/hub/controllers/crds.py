@@ -5,18 +5,18 @@ import asyncio
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import CRDS, LogicalCluster
-from echelon.hub.keepers.terminating import Terminating, delete_content
-from echelon.hub.keepers.todo import Todo
+from echelon.hub.controllers.terminating import Terminating, delete_content
+from echelon.hub.controllers.todo import Todo
 from echelon.hub.kinds.crds import CLEANUP
 from echelon.hub.storage.store import Entry, Key
 from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.writing import store_update
 from echelon.kube import errors
 
-_KEEPER = Request(User("system:apiserver", ("system:masters",)))
+_CONTROLLER = Request(User("system:apiserver", ("system:masters",)))
 
 
-class CRDKeeper:
+class CRDController:
     """Looks at definitions that are being deleted, and again whenever one of their objects changes."""
 
     def __init__(self, cluster: LogicalCluster) -> None:
@@ -33,7 +33,7 @@ class CRDKeeper:
             if resource is not None and not entry.object["metadata"].get("deletionTimestamp"):
                 try:
                     target = Target(resource, entry.key.namespace, entry.key.name)
-                    await delete_content(self.cluster, target, _KEEPER)
+                    await delete_content(self.cluster, target, _CONTROLLER)
                 except errors.ApiError as error:
                     failures.append(f"{'/'.join(filter(None, entry.key[1:]))}: {error}")
                 await asyncio.sleep(0)

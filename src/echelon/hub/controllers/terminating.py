@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.keepers.todo import Todo
+from echelon.hub.controllers.todo import Todo
 from echelon.hub.storage.store import Change, Key
 from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.deletion import delete
@@ -34,9 +34,9 @@ class Terminating:
             self._todo.add(container)
 
 
-async def delete_content(cluster: LogicalCluster, target: Target, keeper: Request) -> None:
+async def delete_content(cluster: LogicalCluster, target: Target, controller: Request) -> None:
     """Delete an object together with what holds it; one that is gone is no failure."""
     try:
-        await delete(cluster, target, DeleteOptions(propagation="Background"), keeper)
+        await delete(cluster, target, DeleteOptions(propagation="Background"), controller)
     except errors.NotFound:
         return

@@ -1,4 +1,4 @@
-"""What a keeper has to look at.
+"""What a controller has to look at.
 
 Something that cannot be done now, whatever the reason, must not keep the rest from being done: it waits, longer after
 each failure, and is tried again. That it fails is said once, and again when it fails in another way (texts can differ

@@ -1,4 +1,4 @@
-"""One object that a keeper cannot deal with: it holds nothing else up, is tried again, and somebody is told.
+"""One object that a controller cannot deal with: it holds nothing else up, is tried again, and somebody is told.
 
 The object is as large as one may be, so that not even the mark of its deletion fits. In virtual time.
 """
@@ -18,8 +18,8 @@ from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE
 from echelon.api.work import MANIFEST_WORK
 from echelon.fleet.loop import run
-from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.hub.storage.store import MAX_OBJECT_BYTES
 from echelon.kube.client import DeleteOptions, MergePatch
@@ -40,7 +40,7 @@ def in_kept_cluster(story: Story) -> None:
         for crd in registry.crds():
             if crd["spec"]["names"]["kind"] in ("ManifestWork", "ManagedCluster"):
                 await client.create(CRD, crd)
-        keeping = asyncio.create_task(keepers.keep(cluster))
+        keeping = asyncio.create_task(run_controllers(cluster))
         await story(client)
         assert not keeping.done()
         keeping.cancel()

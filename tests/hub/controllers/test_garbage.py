@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from echelon.api.core import CONFIG_MAP, EVENT, NAMESPACE
 from echelon.fleet.loop import run
-from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import DeleteOptions, MergePatch
 from echelon.kube.errors import NotFound
@@ -23,7 +23,7 @@ def in_kept_cluster(story: Callable[[InProcessClient], Awaitable[None]]) -> None
     async def main() -> None:
         cluster = memory_cluster(seed=1)
         await bootstrap(cluster)
-        keeping = asyncio.create_task(keepers.keep(cluster))
+        keeping = asyncio.create_task(run_controllers(cluster))
         await story(InProcessClient(cluster, ROOT))
         keeping.cancel()
 
@@ -135,7 +135,7 @@ def test_foreground_deletion_waits_only_for_those_who_block_it() -> None:
     in_kept_cluster(story)
 
 
-def test_what_was_left_half_done_is_finished_by_the_next_keeper() -> None:
+def test_what_was_left_half_done_is_finished_by_the_next_controller() -> None:
     async def main() -> None:
         cluster = memory_cluster(seed=1)
         await bootstrap(cluster)
@@ -143,7 +143,7 @@ def test_what_was_left_half_done_is_finished_by_the_next_keeper() -> None:
         uid = await create(client, "owner")
         await create(client, "child", {"owner": uid})
         await client.delete(MAP, "owner", "default")  # nobody is keeping yet
-        keeping = asyncio.create_task(keepers.keep(cluster))
+        keeping = asyncio.create_task(run_controllers(cluster))
         assert await names(client) == set()
         keeping.cancel()
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import NAMESPACES, LogicalCluster
-from echelon.hub.keepers.terminating import Terminating, delete_content
-from echelon.hub.keepers.todo import Todo
+from echelon.hub.controllers.terminating import Terminating, delete_content
+from echelon.hub.controllers.todo import Todo
 from echelon.hub.storage.store import Entry, Key
 from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.writing import store_update
 from echelon.kube import errors
 
-_KEEPER = Request(User("system:serviceaccount:kube-system:namespace-controller", ("system:masters",)))
+_CONTROLLER = Request(User("system:serviceaccount:kube-system:namespace-controller", ("system:masters",)))
 _MOST_FAILURES = 5
 
 
-class NamespaceKeeper:
+class NamespaceController:
     """Looks at namespaces that are being deleted, and again whenever something in them changes."""
 
     def __init__(self, cluster: LogicalCluster) -> None:
@@ -36,7 +36,7 @@ class NamespaceKeeper:
                 target = Target(resource, name, entry.key.name)
                 if not entry.object["metadata"].get("deletionTimestamp"):
                     try:
-                        await delete_content(self.cluster, target, _KEEPER)
+                        await delete_content(self.cluster, target, _CONTROLLER)
                     except errors.ApiError as error:
                         left.failures.append(f"{stored} {target.name}: {error}")
                     await asyncio.sleep(0)
