@@ -173,7 +173,9 @@ class World:
         process = self._processes[component.name] = Process(calm=self._calm)
         self.spawn(self._keep_alive(component, process), f"supervisor of {component.name}")
         if self.scenario.kill_seconds is not None:
-            self.spawn(self._torment(component, process, *self.scenario.kill_seconds), f"killer of {component.name}")
+            self.spawn(
+                self._inject_failures(component, process, *self.scenario.kill_seconds), f"killer of {component.name}"
+            )
 
     def fail(self, reason: str) -> None:
         """End the run as failed; the first reason counts."""
@@ -219,7 +221,7 @@ class World:
                 await asyncio.sleep(self.random.uniform(*self.scenario.restart_seconds))
             process.restart()
 
-    async def _torment(self, component: Component, process: Process, least: float, most: float) -> None:
+    async def _inject_failures(self, component: Component, process: Process, least: float, most: float) -> None:
         while not self._calm:
             await asyncio.sleep(self.random.uniform(least, most))
             if self._calm or process.dead:

@@ -9,7 +9,7 @@ from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.fleet.loop import run, running
-from echelon.fleet.member.birth import born
+from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import NodeShape, Pace, Profile
 from echelon.fleet.member.trouble import Script, Trouble
@@ -115,7 +115,7 @@ def told(
     """Tell a story about a member, in virtual time; there is nothing in it that confuses, unless it says so."""
 
     async def main() -> World:
-        cluster = await born("c", clock=running().clock.now, seed=seed)
+        cluster = await clone_cluster("c", clock=running().clock.now, seed=seed)
         member = Member(
             Profile("c", nodes=nodes, pace=pace, seed=seed, script=Script(troubles), version=version), cluster
         )

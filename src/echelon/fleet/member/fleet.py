@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from echelon.fleet.member.birth import KRUISE, born
+from echelon.fleet.member.clone import KRUISE, clone_cluster
 from echelon.fleet.member.fleet_spec import profiles
 from echelon.fleet.member.member import Member
+from echelon.fleet.member.network import MemberClient
 from echelon.fleet.member.profile import Profile
-from echelon.fleet.member.reach import MemberClient
 from echelon.fleet.member.timers import Timers
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
@@ -47,7 +47,7 @@ class Fleet:
             if cluster_for is not None:
                 cluster = await cluster_for(profile.name)
             else:
-                cluster = await born(profile.name, clock=clock, seed=hash((seed, number)), groups=groups)
+                cluster = await clone_cluster(profile.name, clock=clock, seed=hash((seed, number)), groups=groups)
             made[profile.name] = Member(profile, cluster, timers)
         return cls(made, timers, keeps=cluster_for is None)
 

@@ -1,4 +1,4 @@
-"""Clusters that are born finished.
+"""New clusters as copies of one that is finished.
 
 Every new cluster has the same namespaces, roles and definitions, and to take each through admission would cost a fleet
 of a thousand most of its start. So one cluster is made the long way, and the others get what it has, under identities
@@ -22,7 +22,7 @@ from echelon.kube.client import EventType
 KRUISE = "apps.kruise.io"
 _HISTORY = 1_000  # changes that a member remembers: its watches are few and keep up
 
-_patterns: dict[tuple[str, ...], list[Entry]] = {}
+_templates: dict[tuple[str, ...], list[Entry]] = {}
 
 
 def definitions(*groups: str) -> list[JSONObject]:
@@ -30,20 +30,20 @@ def definitions(*groups: str) -> list[JSONObject]:
     return [each for each in registry.crds() if each["spec"]["group"] in groups]
 
 
-async def born(
+async def clone_cluster(
     name: str, *, clock: Callable[[], datetime] | None = None, seed: int = 0, groups: Sequence[str] = (KRUISE,)
 ) -> LogicalCluster:
     """Return a new cluster in memory that serves the kinds of some groups besides Kubernetes' own."""
-    pattern = _patterns.get(tuple(groups))
-    if pattern is None:
-        pattern = _patterns[tuple(groups)] = await _pattern(groups)
+    template = _templates.get(tuple(groups))
+    if template is None:
+        template = _templates[tuple(groups)] = await _template(groups)
     store = Store(None, name, keep_objects=True, history=_HISTORY)
     random = Random(seed)  # noqa: S311 - a simulation wants repeats
     cluster = LogicalCluster(name, store, random=random)
     if clock is not None:
         cluster.clock = clock
     now = cluster.timestamp()
-    for entry in pattern:
+    for entry in template:
         obj = entry.object
         meta = {**obj["metadata"], "uid": cluster.new_uid(), "creationTimestamp": now}
         await store.put(entry.key, {**obj, "metadata": meta}, expected=0)
@@ -51,8 +51,8 @@ async def born(
     return cluster
 
 
-async def _pattern(groups: Sequence[str]) -> list[Entry]:
-    cluster = memory_cluster("pattern", seed=0)
+async def _template(groups: Sequence[str]) -> list[Entry]:
+    cluster = memory_cluster("template", seed=0)
     await bootstrap(cluster)
     client = InProcessClient(cluster, ROOT)
     for each in definitions(*groups):

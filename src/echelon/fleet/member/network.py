@@ -17,7 +17,7 @@ from echelon.kube.client import DeleteOptions, Event, Page, Patch, WriteOptions
 T = TypeVar("T")
 
 
-class Reach:
+class Network:
     """Whether, and how fast, a member is reached."""
 
     __slots__ = ("_interrupt", "cuts", "delay", "offline")
@@ -40,9 +40,9 @@ class Reach:
 class MemberClient:
     """A client of a member, for those who are not part of it."""
 
-    def __init__(self, inner: InProcessClient, reach: Reach, name: str) -> None:
+    def __init__(self, inner: InProcessClient, network: Network, name: str) -> None:
         self._inner = inner
-        self._reach = reach
+        self._network = network
         self._name = name
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
@@ -58,11 +58,11 @@ class MemberClient:
     async def watch(self, kind: Kind[T], namespace: str = "", **query: Any) -> AsyncIterator[Event[T]]:
         """Follow changes after a resource version."""
         await self._travel()
-        cuts = self._reach.cuts
+        cuts = self._network.cuts
         stream = self._inner.watch(kind, namespace, **query)
         async with aclosing(stream) as events:  # type: ignore[type-var]  # it is a generator, whatever its type says
             async for event in events:
-                if self._reach.cuts != cuts:
+                if self._network.cuts != cuts:
                     raise self._lost()
                 yield event
 
@@ -96,15 +96,15 @@ class MemberClient:
         await self._answered(self._inner.delete(kind, name, namespace, options=options))
 
     async def _travel(self) -> None:
-        if delay := self._reach.delay():
+        if delay := self._network.delay():
             await asyncio.sleep(delay)
-        if self._reach.offline:
+        if self._network.offline:
             raise self._lost()
 
     async def _answered(self, write: Awaitable[T]) -> T:
         """Wait for an answer; one that comes after a cut is lost, and the write was made all the same."""
         result = await write
-        if self._reach.offline:
+        if self._network.offline:
             raise self._lost()
         return result
 

@@ -1,4 +1,4 @@
-"""A cluster that is born finished is like one that was made step by step."""
+"""A cluster that is a copy of a finished one is like one that was made step by step."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from echelon.api.base import JSONObject
 from echelon.api.kruise import CLONE_SET
 from echelon.fleet.loop import run, running
-from echelon.fleet.member.birth import born
+from echelon.fleet.member.clone import clone_cluster
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import bootstrap, memory_cluster
@@ -31,14 +31,14 @@ def test_it_has_what_every_cluster_has_after_its_first_moments() -> None:
         keeping = asyncio.create_task(run_controllers(slow))
         await asyncio.sleep(1)  # roles are added up
         keeping.cancel()
-        assert contents(await born("quick", clock=running().clock.now, seed=1)) == contents(slow)
+        assert contents(await clone_cluster("quick", clock=running().clock.now, seed=1)) == contents(slow)
 
     run(main())
 
 
 def test_its_keepers_find_nothing_to_do() -> None:
     async def main() -> None:
-        cluster = await born("quick", clock=running().clock.now, seed=1)
+        cluster = await clone_cluster("quick", clock=running().clock.now, seed=1)
         before = cluster.store.revision
         keeping = asyncio.create_task(run_controllers(cluster))
         await asyncio.sleep(60)
@@ -50,7 +50,7 @@ def test_its_keepers_find_nothing_to_do() -> None:
 
 def test_clusters_have_identities_of_their_own_which_a_seed_repeats() -> None:
     async def uids(seed: int) -> set[str]:
-        found = contents(await born("c", seed=seed), identities=True).values()
+        found = contents(await clone_cluster("c", seed=seed), identities=True).values()
         return {obj["metadata"]["uid"] for obj in found}
 
     async def main() -> None:
@@ -70,7 +70,7 @@ def test_it_serves_the_kinds_that_were_asked_for() -> None:
         return True
 
     async def main() -> None:
-        assert serves(await born("c"))
-        assert not serves(await born("d", groups=()))
+        assert serves(await clone_cluster("c"))
+        assert not serves(await clone_cluster("d", groups=()))
 
     run(main())

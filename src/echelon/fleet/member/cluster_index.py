@@ -32,7 +32,7 @@ FOLLOWED = _WORKLOADS | {PODS, NODES}
 
 
 @dataclass
-class Sight:
+class ClusterIndex:
     """An index over one cluster."""
 
     nodes: dict[str, NodeView] = field(default_factory=dict)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from echelon.fleet.member.cluster_index import DEPLOYMENTS, NODES, PODS, ClusterIndex
 from echelon.fleet.member.decide.deployment_status import Moment
 from echelon.fleet.member.profile import Profile
-from echelon.fleet.member.sight import DEPLOYMENTS, NODES, PODS, Sight
 from echelon.fleet.member.timers import Timers
 from echelon.fleet.member.writing import Writer
 from echelon.hub.cluster import LogicalCluster
@@ -22,7 +22,7 @@ _RANK = {PODS: 0, NODES: 0, DEPLOYMENTS: 2}  # everything else in between
 _LATER = 0.001
 
 
-class Lives:
+class PodTimers:
     """Which step each pod awaits, and which have come due; by uid."""
 
     __slots__ = ("attempts", "awaited", "due")
@@ -39,7 +39,7 @@ class Lives:
         self.attempts.pop(uid, None)
 
 
-class Place:
+class MemberContext:
     """One member, from inside. `woken` is called whenever there is something to look at."""
 
     def __init__(self, profile: Profile, cluster: LogicalCluster, timers: Timers, woken: Callable[[], None]) -> None:
@@ -49,8 +49,8 @@ class Place:
         self.script = profile.script
         self.random = Random(f"{profile.seed} {profile.name}")  # noqa: S311 - repeatable on purpose
         self.writer = Writer(cluster)
-        self.sight = Sight()
-        self.lives = Lives()
+        self.index = ClusterIndex()
+        self.pod_timers = PodTimers()
         self.began = 0.0  # by the loop's clock
         self._woken = woken
         self._dirty: tuple[dict[Key, None], ...] = ({}, {}, {})
