@@ -67,7 +67,7 @@ class Fleet:
             await member.start()
             if self.keeps:
                 keeping = run_controllers(member.cluster)
-                self._controllers.append(asyncio.create_task(keeping, name=f"controllers of {member.name}"))
+                self._controllers.append(asyncio.create_task(keeping, name=f"hub controllers of {member.name}"))
 
     async def stop(self) -> None:
         """Stop all members; what is there stays as it is."""
