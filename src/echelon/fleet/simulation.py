@@ -13,11 +13,8 @@ import hashlib
 import os
 import shlex
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing import get_context
 from random import Random
 from typing import Any
 
@@ -307,58 +304,6 @@ def simulate(scenario: Scenario, seed: int, faults: Faults | None = None) -> Out
         return run(main(), seed)
     except (Deadlock, Livelock, Unnoticed) as error:
         raise SimulationFailed(seed, worlds[0].story(f"{type(error).__name__}: {error}")) from error
-
-
-def explore(
-    scenario: Scenario,
-    chosen: Sequence[int],
-    faults: Faults | None = None,
-    *,
-    processes: int = 1,
-    say: Callable[[str], None] = print,
-) -> list[SimulationFailed]:
-    """Run many seeds, on several processors if asked to, and return the failures."""
-    failures: list[SimulationFailed] = []
-    jobs = partial(_attempt, scenario, faults)
-    if processes > 1:
-        # Forked, so that a scenario need not be something that can be sent: it is there already.
-        pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_job.append, initargs=(jobs,))
-        with pool:
-            results = pool.map(_next_job, chosen)
-            _collect(scenario, results, len(chosen), failures, say)
-    else:
-        _collect(scenario, map(jobs, chosen), len(chosen), failures, say)
-    return failures
-
-
-_job: list[Callable[[int], SimulationFailed | None]] = []  # what a process of `explore` was started for
-
-
-def _next_job(seed: int) -> SimulationFailed | None:
-    return _job[0](seed)
-
-
-def _attempt(scenario: Scenario, faults: Faults | None, seed: int) -> SimulationFailed | None:
-    try:
-        simulate(scenario, seed, faults)
-    except SimulationFailed as failure:
-        return failure
-    return None
-
-
-def _collect(
-    scenario: Scenario,
-    results: Iterable[SimulationFailed | None],
-    total: int,
-    failures: list[SimulationFailed],
-    say: Callable[[str], None],
-) -> None:
-    for number, failure in enumerate(results, start=1):
-        if failure is not None:
-            failures.append(failure)
-            say(f"{scenario.name}: seed {failure.seed} failed; {replay_command(scenario, failure.seed)}")
-        if number == total or number % max(1, total // 10) == 0:
-            say(f"{scenario.name}: {number} of {total} seeds, {len(failures)} failed")
 
 
 def replay_command(scenario: Scenario, seed: int) -> str:

@@ -171,18 +171,6 @@ class Hub:
         )
         return cluster
 
-    async def remove_cluster(self, name: str) -> None:
-        """Remove a logical cluster and everything in it."""
-        if not name:
-            raise errors.BadRequest("the hub's own cluster cannot be removed")
-        served = self._served.pop(name, None)
-        if served is None:
-            raise errors.NotFound(f'logical cluster "{name}" not found')
-        served.cluster.store.close()
-        await _ended(self._controllers.pop(name))
-        if self._log is not None:
-            await self._log.drop(name)
-
     def cluster(self, name: str = "") -> LogicalCluster:
         """Return a logical cluster."""
         return self._served[name].cluster
