@@ -8,14 +8,15 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from echelon.fleet.loop import run
-from echelon.kube.metrics import Metrics, QueueStats, Tally, measure_lag
+from echelon.kube.health import Heartbeat
+from echelon.kube.metrics import Metrics, QueueStats, Tally
 
 
 def test_a_loop_that_is_blocked_shows() -> None:
     metrics = Metrics()
 
     async def story() -> None:
-        task = asyncio.create_task(measure_lag(metrics))
+        task = asyncio.create_task(Heartbeat(metrics).run())
         await asyncio.sleep(0.1)
         time.sleep(0.6)  # noqa: ASYNC251 - this is what is to be found
         await asyncio.sleep(0.01)
@@ -32,7 +33,7 @@ def test_a_loop_that_is_free_has_no_lag() -> None:
     metrics = Metrics()
 
     async def story() -> None:
-        task = asyncio.create_task(measure_lag(metrics))
+        task = asyncio.create_task(Heartbeat(metrics).run())
         await asyncio.sleep(60)
         task.cancel()
 

@@ -114,6 +114,11 @@ class Agent:
         self._works_seen.on_change(self._work_changed)
         self._records_seen.on_change(self._record_changed)
 
+    @property
+    def informers(self) -> tuple[Informer[ManifestWork], Informer[AppliedManifestWork]]:
+        """The caches without which nothing is applied."""
+        return self._works_seen, self._records_seen
+
     async def run(self) -> None:
         """Join the fleet and work until cancelled."""
         cluster = await self._registration.join()

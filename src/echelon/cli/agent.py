@@ -1,7 +1,6 @@
 """`echelon agent`: makes a cluster part of a fleet, from anywhere that reaches both its API and the hub's."""
 
 import asyncio
-import logging
 import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -15,12 +14,15 @@ from echelon.agent.agent import Agent
 from echelon.agent.settings import MANAGER, Settings
 from echelon.agent.settings import hub_hash as hash_of
 from echelon.cli.connection import Connection, errors_said
+from echelon.cli.logs import logged, say
+from echelon.cli.probes import Address, probed, probes
 from echelon.cli.process import run as run_main
 from echelon.cli.process import stop_on_signals
 from echelon.engine.rollout import durations
 from echelon.kube.client import Client
 from echelon.kube.clock import SystemClock
 from echelon.kube.config import ClusterConfig, Impersonation
+from echelon.kube.health import check_caches
 from echelon.kube.http import HttpClient
 from echelon.kube.metrics import Metrics
 
@@ -47,6 +49,7 @@ class _Wanted:
     agent_id: str
     hub_hash: str
     settings: Settings
+    metrics_listen: Address | None
 
 
 def _checked_hash(context: click.Context, param: click.Parameter, value: str) -> str:
@@ -102,7 +105,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.IntRange(1, 1024),
     help="Report lists and objects as JSON up to this many bytes; not at all if not given.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+@probed
+@logged()
 def agent(
     *,
     cluster: str,
@@ -117,12 +121,9 @@ def agent(
     max_feedback_watch: int,
     workers: int,
     max_json_raw_length: int | None,
-    verbose: bool,
+    metrics_listen: Address | None,
 ) -> None:
     """Register a cluster with a hub and apply the works that the hub has for it, until SIGTERM or Ctrl-C."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
     if hub_kubeconfig is None and hub_context is None:
         raise click.UsageError("say where the hub is: --hub-kubeconfig, --hub-context, or both")
     settings = Settings(
@@ -134,11 +135,11 @@ def agent(
     )
     hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
     with errors_said():
-        run_main(_serve(_Wanted(cluster, hub, member, agent_id, hub_hash, settings)))
+        run_main(_serve(_Wanted(cluster, hub, member, agent_id, hub_hash, settings, metrics_listen)))
 
 
 async def _serve(wanted: _Wanted) -> None:
-    stopping = stop_on_signals()
+    stopping, metrics = stop_on_signals(), Metrics()
     hub_config, member_config = wanted.hub.load(), wanted.member.load()
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(HttpClient(hub_config, field_manager="echelon-agent"))
@@ -150,15 +151,16 @@ async def _serve(wanted: _Wanted) -> None:
             server=member,
             clock=SystemClock(),
             random=Random(),  # noqa: S311 - jitter is no secret
-            metrics=Metrics(),
+            metrics=metrics,
             hub_hash=wanted.hub_hash or hash_of(hub_config.host),
             agent_id=wanted.agent_id,
             settings=wanted.settings,
             act_as=_Impersonating(member_config, stack).client,
         )
+        await stack.enter_async_context(probes(wanted.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
         working = asyncio.create_task(made.run(), name="agent")
         asked = asyncio.create_task(stopping.wait(), name="stop")
-        click.echo(f"the agent of {wanted.cluster} works for {hub_config.server}", err=True)
+        say(f"the agent of {wanted.cluster} works for {hub_config.server}")
         try:
             await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -166,7 +168,7 @@ async def _serve(wanted: _Wanted) -> None:
             working.cancel()
             with suppress(asyncio.CancelledError):
                 await working
-    click.echo(f"the agent of {wanted.cluster} has stopped", err=True)
+    say(f"the agent of {wanted.cluster} has stopped")
 
 
 class _Impersonating:

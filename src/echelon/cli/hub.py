@@ -1,13 +1,13 @@
 """`echelon hub`: the embedded hub in the foreground."""
 
 import gc
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from echelon.cli.logs import logged, say
 from echelon.cli.process import parse_listen, run, stop_on_signals
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
 from echelon.hub.access.pki import PkiError
@@ -40,7 +40,7 @@ CONTEXT = "echelon"
 )
 @click.option("--audit", type=click.Choice(["none", "writes", "all"]), default="writes", show_default=True)
 @click.option("--no-anonymous", is_flag=True, help="Refuse requests without credentials.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+@logged()
 def hub(
     *,
     data: Path | None,
@@ -52,7 +52,6 @@ def hub(
     sync: str,
     audit: str,
     no_anonymous: bool,
-    verbose: bool,
 ) -> None:
     """Run a Kubernetes-compatible API server that needs nothing else.
 
@@ -62,9 +61,6 @@ def hub(
     if (data is None) != memory:
         raise click.UsageError("give either --data DIR or --memory")
     host, port = parse_listen(listen)
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
     settings = Settings(
         data=data,
         host=host,
@@ -90,14 +86,14 @@ async def _serve(settings: Settings, kubeconfig: Path | None) -> None:
         gc.collect()
         gc.freeze()
         where = f" --kubeconfig {kubeconfig}" if kubeconfig else ""
-        click.echo(f"echelon hub is ready at {running.url()}", err=True)
+        say(f"echelon hub is ready at {running.url()}")
         if kubeconfig:
-            click.echo(f"try: kubectl{where} api-resources", err=True)
+            say(f"try: kubectl{where} api-resources")
         sys.stderr.flush()
         await stopping.wait()
     finally:
         await running.stop()
-    click.echo("echelon hub has stopped", err=True)
+    say("echelon hub has stopped")
 
 
 def write_kubeconfig(running: Hub, path: Path) -> None:

@@ -11,12 +11,12 @@ from random import Random
 from secrets import token_hex
 
 import click
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from echelon.cli.connection import Connection, connected
-from echelon.cli.process import parse_listen, stop_on_signals
+from echelon.cli.logs import logged, say
+from echelon.cli.probes import Address, probed, probes
 from echelon.cli.process import run as run_main
+from echelon.cli.process import stop_on_signals
 from echelon.controllers.running import (
     LEASE_NAMESPACE,
     MULTICLUSTER,
@@ -43,7 +43,7 @@ class _Settings:
     connection: Connection
     names: tuple[str, ...]
     lease: Lease | None
-    metrics_listen: tuple[str, int] | None
+    metrics_listen: Address | None
     controllers: ControllerSettings
 
 
@@ -96,7 +96,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     metavar="SECONDS",
     help="How long a cluster that is tainted unreachable or unavailable keeps its content.",
 )
-@click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
+@probed
 @click.option(
     "--silent-share",
     type=click.FloatRange(0, 1, min_open=True),
@@ -104,7 +104,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     show_default=True,
     help="No cluster is tainted unreachable while more than this share of them is silent; 1: regardless of the others.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+@logged()
 def run(
     *,
     connection: Connection,
@@ -115,24 +115,19 @@ def run(
     trust_decisions: bool,
     max_removals: Threshold,
     removal_grace: float,
-    metrics_listen: str | None,
+    metrics_listen: Address | None,
     silent_share: float,
-    verbose: bool,
 ) -> None:
     """Run controllers in the foreground, until SIGTERM or Ctrl-C.
 
     Of several processes that name the same namespace for their lease, one works and the others wait.
     """
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
     names += (MULTICLUSTER,) if publish_multicluster else ()
-    listen = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     lease = Lease(namespace) if leader_elect else None
     try:
         settings = ControllerSettings(silent_share, trust_decisions, max_removals, timedelta(seconds=removal_grace))
-        run_main(_serve(_Settings(connection, names, lease, listen, settings)))
+        run_main(_serve(_Settings(connection, names, lease, metrics_listen, settings)))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:
@@ -154,11 +149,9 @@ async def _serve(settings: _Settings) -> None:
             instance=instance,
             settings=settings.controllers,
         )
+        await stack.enter_async_context(probes(settings.metrics_listen, metrics, made.readiness))
         await made.check()
         await _warn_of_rivals(made, settings.lease)
-        if settings.metrics_listen is not None:
-            runner = await _show_metrics(metrics.registry, *settings.metrics_listen)
-            stack.push_async_callback(runner.cleanup)
         working = asyncio.create_task(made.run(settings.lease, ready=_ready), name="controllers")
         asked = asyncio.create_task(stopping.wait(), name="stop")
         try:
@@ -169,7 +162,7 @@ async def _serve(settings: _Settings) -> None:
             # What is under way comes to its end, and the lease is given back.
             with suppress(asyncio.CancelledError):
                 await working
-    click.echo("the controllers have stopped", err=True)
+    say("the controllers have stopped")
 
 
 async def _warn_of_rivals(made: Controllers, lease: Lease | None) -> None:
@@ -185,21 +178,4 @@ async def _warn_of_rivals(made: Controllers, lease: Lease | None) -> None:
 
 def _ready() -> None:
     freeze()
-    click.echo("the controllers are ready", err=True)
-
-
-async def _show_metrics(registry: CollectorRegistry, host: str, port: int) -> web.AppRunner:
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    app = web.Application()
-    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz)])
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, host, port).start()
-    bound = runner.addresses[0]
-    click.echo(f"metrics at http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}/metrics", err=True)
-    return runner
+    say("the controllers are ready")

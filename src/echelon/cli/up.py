@@ -1,12 +1,12 @@
 """`echelon up`: a hub, the controllers and a simulated fleet with its agents, in one process and one command."""
 
-import logging
 import sys
 from pathlib import Path
 
 import click
 
 from echelon.cli.hub import write_kubeconfig
+from echelon.cli.logs import logged
 from echelon.cli.process import parse_listen, run, stop_on_signals
 from echelon.controllers.running import freeze
 from echelon.fleet.local import Local, Settings
@@ -41,18 +41,13 @@ _USUAL = (
     show_default=True,
     help="Kubeconfig to write: a context for the hub and one for each cluster.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
-def up(
-    *, clusters: int, clauses: str, seed: int, data: Path | None, listen: str, kubeconfig: Path, verbose: bool
-) -> None:
+@logged(level="error", verbose="info")
+def up(*, clusters: int, clauses: str, seed: int, data: Path | None, listen: str, kubeconfig: Path) -> None:
     """Run everything on this machine: a hub, the controllers, and a simulated fleet with its agents.
 
     The clusters have nodes, pods that take time to start, and controllers that roll Deployments, StatefulSets,
     DaemonSets, Jobs and CloneSets as Kubernetes does. Without --data, everything is gone at the end.
     """
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.ERROR, format="%(asctime)s %(levelname)s %(message)s"
-    )
     host, port = parse_listen(listen)
     settings = Settings(f"{clusters} clusters; {clauses}", seed, data, host, port)
     try:

@@ -28,11 +28,13 @@ from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.controllers.work_set import expiry
 from echelon.controllers.work_set import sources as work_set_sources
 from echelon.kube.client import Client, Reader
-from echelon.kube.clock import Clock, SystemClock
+from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller
 from echelon.kube.errors import AlreadyExists, ApiError, NotFound
+from echelon.kube.health import Check, check_caches
+from echelon.kube.informer import Informer
 from echelon.kube.leader import LeaderElection
-from echelon.kube.metrics import Metrics, measure_lag
+from echelon.kube.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -148,11 +150,20 @@ class Controllers:
         self._instance = instance
         self._settings = settings
         self._working: list[Controller] = []
+        self._informers: list[Informer[Any]] = []  # while there is work
+        self._election: LeaderElection | None = None
 
     @property
     def idle(self) -> bool:
         """Whether they work and have nothing to do at the moment."""
         return bool(self._working) and all(controller.queue.idle for controller in self._working)
+
+    def readiness(self) -> Iterator[Check]:
+        """Tell whether this process leads or stands by, and if it leads, whether its caches are full."""
+        if self._election is not None:
+            yield self._election.check()
+        if self._election is None or self._election.leading:
+            yield check_caches(self._informers) if self._informers else Check("caches", "not begun yet")
 
     async def check(self) -> None:
         """Raise `MissingKinds` unless the hub serves everything that is needed."""
@@ -166,7 +177,7 @@ class Controllers:
             return
         if lease.namespace == LEASE_NAMESPACE:  # any other one was named by a person, and may be mistyped
             await self._make_namespace()
-        election = LeaderElection(
+        self._election = LeaderElection(
             self._client,
             self._clock,
             lease.name,
@@ -177,7 +188,7 @@ class Controllers:
             renew_seconds=lease.seconds * 2 / 3,
             retry_seconds=lease.seconds * 2 / 15,
         )
-        await election.run(lambda: self._work(ready))
+        await self._election.run(lambda: self._work(ready))
 
     async def rivals(self, lease: Lease | None) -> list[str]:
         """Return who leads elsewhere, as far as that can be seen: under a lease of that name in another namespace.
@@ -208,17 +219,21 @@ class Controllers:
     async def _work(self, ready: Callable[[], None] | None) -> None:
         ground = Ground(self._client, self._clock, self._random, self._metrics, self._instance, self._settings)
         controllers = [_CONTROLLERS[name].build(ground, self._placement_metrics) for name in self._names]
-        self._working = controllers
+        self._working, self._informers = controllers, ground.informers
+        try:
+            await self._run_all(ground, ready)
+        finally:
+            self._informers = []
+
+    async def _run_all(self, ground: Ground, ready: Callable[[], None] | None) -> None:
         async with asyncio.TaskGroup() as group:
-            if isinstance(self._clock, SystemClock):  # in virtual time nothing is ever late
-                group.create_task(measure_lag(self._metrics), name="lag")
             for announcer in ground.announcers:
                 group.create_task(announcer.run(), name="events")
             for task in ground.beside:
                 group.create_task(_run(task), name="beside the controllers")
             for informer in ground.informers:
                 group.create_task(informer.run(), name=f"informer of {informer.kind.plural}")
-            for controller in controllers:
+            for controller in self._working:
                 group.create_task(controller.run(), name=f"controller {controller.name}")
             for informer in ground.informers:
                 await informer.wait_synced()

@@ -28,6 +28,7 @@ from echelon.api.times import format_micro_time
 from echelon.kube import errors
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.clock import Clock
+from echelon.kube.health import Check
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +101,15 @@ class LeaderElection:
     def leading(self) -> bool:
         """Whether the work runs here."""
         return self._leading
+
+    def check(self) -> Check:
+        """Tell whether this contender leads, or for whom it stands by; it is in trouble only if it cannot find out."""
+        where = f"{self._namespace}/{self._name}"
+        if self._leading:
+            return Check("leader-election", note=f"leading, with the lease {where}")
+        if self._sight is None:
+            return Check("leader-election", f"it is not known who holds the lease {where}")
+        return Check("leader-election", note=f"standing by, {self._holder() or 'nobody'} holds the lease {where}")
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work whenever the lease is held, until it returns by itself.

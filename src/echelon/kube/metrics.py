@@ -5,7 +5,6 @@ hundred simulated agents, has a registry of its own. The work queue's names are 
 existing dashboards and alerts know them.
 """
 
-import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -23,7 +22,6 @@ from echelon.api.kinds import Kind
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-_LAG_INTERVAL = 0.25
 
 
 class Tally:
@@ -185,12 +183,3 @@ class Metrics:
 
     def _counter(self, name: str, what: str, labels: list[str]) -> CounterMetric:
         return CounterMetric(name, what, labels, registry=self.registry)
-
-
-async def measure_lag(metrics: Metrics) -> None:
-    """Measure until cancelled how much later than asked the event loop comes back."""
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + _LAG_INTERVAL
-        await asyncio.sleep(_LAG_INTERVAL)
-        metrics.loop_lag.observe(max(0.0, loop.time() - due))
