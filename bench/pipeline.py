@@ -15,12 +15,13 @@ from bench import fleet
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.crd import crd
-from echelon.hub import admission, apply, writing
-from echelon.hub.admission import Request, Target
-from echelon.hub.catalogue import custom_resources
+from echelon.hub import apply
+from echelon.hub.catalogue.resources import custom_resources
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import ROOT
 from echelon.hub.storage.store import Key, Store
+from echelon.hub.verbs import admission, writing
+from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.web import codec
 
 T = TypeVar("T")

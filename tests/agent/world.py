@@ -23,11 +23,11 @@ from echelon.api.meta import Condition
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManifestWork, ManifestCondition, ManifestWork
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.fleet.loop import run, running
-from echelon.fleet.member.reach import MemberClient, Reach
-from echelon.hub import keepers
+from echelon.fleet.member.network import MemberClient, Network
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.errors import ApiError, NotFound
@@ -83,7 +83,7 @@ class Way:
     """The agent's way to its cluster: what it asked for there, what it is refused, and whether it gets through."""
 
     def __init__(self, member: Server) -> None:
-        self.reach = Reach(member.cluster.store.wake_watches)
+        self.reach = Network(member.cluster.store.wake_watches)
         self.requests: list[tuple[str, str, str]] = []  # verb, resource, and name or selector of fields
         self._refused: tuple[str, str, ApiError, float] | None = None
         self._inner = member.client
@@ -292,7 +292,7 @@ def _named(change: Any) -> str:
 @asynccontextmanager
 async def world(*, accepted: bool = True) -> AsyncIterator[World]:
     hub, member = await server((CLUSTER_GROUP, WORK_GROUP), 1), await server((), 2)
-    tidy = [asyncio.create_task(keepers.keep(each.cluster)) for each in (hub, member)]
+    tidy = [asyncio.create_task(run_controllers(each.cluster)) for each in (hub, member)]
     here = World(hub, member, Way(member))
     if accepted:
         await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER}})

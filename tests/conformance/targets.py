@@ -14,11 +14,11 @@ from typing import Any
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.kinds import Kind
-from echelon.hub import keepers
 from echelon.hub.access.identity import AUTHENTICATED, User
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, Hub, Settings, bootstrap, memory_cluster
 from echelon.kube import config
 from echelon.kube.client import Client
@@ -46,7 +46,7 @@ async def in_process() -> AsyncIterator[Target]:
     """A logical cluster in memory, with decoded objects and no transport."""
     cluster = memory_cluster(seed=1)
     await bootstrap(cluster)
-    keeping = asyncio.create_task(keepers.keep(cluster))
+    keeping = asyncio.create_task(run_controllers(cluster))
     nobody = InProcessClient(cluster, User(NOBODY, (AUTHENTICATED,)))
     try:
         yield Target(

@@ -25,7 +25,7 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import running
-from echelon.fleet.member.birth import born
+from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import Pace, Profile
 from echelon.fleet.member.timers import Timers
@@ -111,7 +111,7 @@ class Fleet:
         observer_of(world).furnished = True
         timers = Timers()
         for number, name in enumerate(CLUSTERS):
-            made = await born(name, clock=world.loop.clock.now, seed=number, groups=())
+            made = await clone_cluster(name, clock=world.loop.clock.now, seed=number, groups=())
             await world.add_cluster(name, made)
             self._start_member(name, made, timers)
             world.start(Component(f"agent {name}", partial(self._agent, name), ("", name)))

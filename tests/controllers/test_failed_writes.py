@@ -16,8 +16,8 @@ from echelon.cli.rollout_picture import Picture, draw
 from echelon.cli.rollout_reading import read
 from echelon.controllers.running import Controllers
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
-from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT
 from echelon.kube.client import DeleteOptions
 from echelon.kube.errors import ApiError, Forbidden, Invalid, TooManyRequests, Unavailable
@@ -384,7 +384,7 @@ def test_a_pause_in_the_middle_of_a_large_wave_stops_it_within_a_few_dozen_write
 
 def test_a_set_that_left_its_revisions_behind_and_was_made_again_takes_them_over() -> None:
     async def story(world: WorkWorld) -> None:
-        keeping = asyncio.create_task(keepers.keep(world.hub.client._cluster))
+        keeping = asyncio.create_task(run_controllers(world.hub.client._cluster))
         await world.place([("", ["a"])])
         world.start()
         await world.roll_out()

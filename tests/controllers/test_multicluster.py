@@ -12,7 +12,7 @@ from echelon.api.multicluster import MULTICLUSTER_DECISION, PlacementDecision
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers, MissingKinds
 from echelon.fleet.loop import running
-from echelon.hub import keepers
+from echelon.hub.controllers import run_controllers
 from echelon.kube.errors import NotFound
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import NS, Hub, names, told
@@ -161,7 +161,7 @@ def test_what_was_published_goes_with_its_placement() -> None:
         await hub.clusters(names("c", 3))
         await mirrored(hub)
         await hub.settle()
-        keeping = asyncio.create_task(keepers.keep(hub.client._cluster))
+        keeping = asyncio.create_task(run_controllers(hub.client._cluster))
         await hub.delete(PLACEMENT, "p", NS)
         await hub.settle(60)
         keeping.cancel()

@@ -4,7 +4,7 @@ import asyncio
 
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.hub import keepers
+from echelon.hub.controllers import run_controllers
 from tests.controllers.hub import INDEX_LABEL, NAME_LABEL, NS, Hub, names, told
 
 UNREACHABLE = "cluster.open-cluster-management.io/unreachable"
@@ -80,7 +80,7 @@ def test_a_cluster_that_was_not_let_in_can_be_selected() -> None:
 
 def test_the_decisions_of_a_deleted_placement_go_with_it_and_are_not_made_again() -> None:
     async def story(hub: Hub) -> None:
-        keeping = asyncio.create_task(keepers.keep(hub.client._cluster))
+        keeping = asyncio.create_task(run_controllers(hub.client._cluster))
         await hub.bound_set()
         await hub.clusters(names("c", 150))
         hub.start()

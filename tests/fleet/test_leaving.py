@@ -23,8 +23,8 @@ from echelon.fleet.local import agent_user, register
 from echelon.fleet.loop import run, running
 from echelon.fleet.member.fleet import Fleet
 from echelon.fleet.member.member import Member
-from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import Client
 from echelon.kube.errors import NotFound
@@ -95,7 +95,7 @@ def test_a_cluster_that_is_deleted_leaves_nothing_behind_and_the_others_do_not_n
         await fleet.start()
         chance = Random(1)  # noqa: S311 - repeatable on purpose
         controllers = Controllers(client, running().clock, random=chance, metrics=Metrics(), instance="test")
-        tasks = [asyncio.create_task(keepers.keep(logical)), asyncio.create_task(controllers.run())]
+        tasks = [asyncio.create_task(run_controllers(logical)), asyncio.create_task(controllers.run())]
         for member in fleet.members.values():
             await register(client, member)
             hub = InProcessClient(logical, agent_user(member.name))

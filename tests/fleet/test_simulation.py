@@ -26,7 +26,6 @@ from echelon.fleet.simulation import (
     Scenario,
     SimulationFailed,
     World,
-    explore,
     seeds,
     simulate,
 )
@@ -359,8 +358,16 @@ def test_the_environment_chooses_the_seed_of_a_replay(monkeypatch: pytest.Monkey
     assert list(seeds(3, first=5)) == [5, 6, 7]
 
 
+def failure_of_seed(seed: int) -> SimulationFailed | None:
+    try:
+        simulate(scenario_of(NamesByChance), seed)
+    except SimulationFailed as failure:
+        return failure
+    return None
+
+
 def test_a_seed_fails_in_the_same_way_each_time() -> None:
-    first = next(failure for seed in range(20) for failure in explore(scenario_of(NamesByChance), [seed]))
+    first = next(filter(None, map(failure_of_seed, range(20))))
     for _ in range(2):
         with pytest.raises(SimulationFailed) as caught:
             simulate(scenario_of(NamesByChance), first.seed)
@@ -447,15 +454,6 @@ def test_whatever_fails_by_itself_fails_the_run(what: str, why: str) -> None:
         simulate(failing(what), 0, NO_FAULTS)
 
 
-def test_many_seeds_can_be_explored_on_several_processors() -> None:
-    said: list[str] = []
-    failures = explore(scenario_of(ForgetsDeletions), range(6), NO_FAULTS, processes=2, say=said.append)
-    alone = explore(scenario_of(ForgetsDeletions), range(6), NO_FAULTS, say=lambda _: None)
-    assert [failure.text for failure in failures] == [failure.text for failure in alone]
-    assert failures
-    assert said[-1] == f"ForgetsDeletions: 6 of 6 seeds, {len(failures)} failed"
-
-
 def test_two_instances_without_an_election_do_no_harm_because_writes_have_preconditions() -> None:
     async def build(world: World) -> None:
         await world.add_cluster()
@@ -465,7 +463,8 @@ def test_two_instances_without_an_election_do_no_harm_because_writes_have_precon
         world.spawn(edit_parents(world.client()), "user")
 
     scenario = scenario_of(Replicas, build=build, pause_seconds=(1.0, 60.0))
-    assert explore(scenario, seeds(8), say=lambda _: None) == []
+    for seed in seeds(8):
+        simulate(scenario, seed)
 
 
 async def renew_lease(client: Client) -> None:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from echelon.api import registry
-from echelon.hub import reading
 from echelon.hub.server import Hub, Settings
+from echelon.hub.verbs import reading
 from echelon.hub.web import options
 from tests.hub.api import (
     APPLY_PATCH,

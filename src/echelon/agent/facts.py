@@ -11,7 +11,7 @@ from math import ceil
 
 from echelon.api.cluster import ClusterClaim, ManagedClusterClaim
 from echelon.api.nodes import Node
-from echelon.engine.placement.quantity import QuantityError, parse_quantity
+from echelon.api.quantity import QuantityError, parse_quantity
 
 ID_CLAIM = "id.k8s.io"
 VERSION_CLAIM = "kubeversion.open-cluster-management.io"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from echelon.api.base import APIStruct, IntOrString, field
 from echelon.api.daemonsets import ControllerRevision, DaemonSet
 from echelon.api.kinds import Column, Kind, Scale
-from echelon.api.meta import LabelSelector, ObjectMeta
+from echelon.api.meta import LabelSelector, ObjectMeta, PlainCondition
 from echelon.api.pods import PodTemplateSpec
 from echelon.api.printing import AGE, CONTAINERS, SELECTOR, controller, count, labels_cell, ready_of_wanted
 from echelon.api.statefulsets import StatefulSet
@@ -103,18 +103,6 @@ class ReplicaSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     template: Annotated[PodTemplateSpec, field("The pods to run.")]
 
 
-class ReplicaSetCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a ReplicaSet's state."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class ReplicaSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of a ReplicaSet."""
 
@@ -125,7 +113,7 @@ class ReplicaSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     terminating_replicas: Annotated[int | None, field("Pods that are ending.")] = None
     observed_generation: Annotated[int, field("Generation that the status was computed from.", format="int64")] = 0
     conditions: Annotated[
-        list[ReplicaSetCondition], field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type")
+        list[PlainCondition], field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type")
     ] = []
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from echelon.api.base import APIStruct, JSONObject, field
 from echelon.api.kinds import Column, Kind
-from echelon.api.meta import ObjectMeta
+from echelon.api.meta import ObjectMeta, PlainCondition
 from echelon.api.nodes import Node
 from echelon.api.podprinting import pod_ip, pod_readiness_gates, pod_ready, pod_restarts, pod_status
 from echelon.api.pods import Pod
@@ -18,11 +18,7 @@ from echelon.api.printing import (
     claim_capacity,
     claim_phase,
     config_map_size,
-    event_count,
-    event_first_seen,
-    event_last_seen,
-    event_object,
-    event_source,
+    event_columns,
     kernel,
     labels_cell,
     node_address,
@@ -47,24 +43,12 @@ class NamespaceSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     finalizers: Annotated[list[str], field("What must be done before the namespace is gone.", atomic=True)] = []
 
 
-class NamespaceCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a namespace's end."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class NamespaceStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of a namespace."""
 
     phase: Annotated[str, field("Active or Terminating.")] = ""
     conditions: Annotated[
-        list[NamespaceCondition], field("What keeps it from ending.", list_map_keys=("type",), patch_merge_key="type")
+        list[PlainCondition], field("What keeps it from ending.", list_map_keys=("type",), patch_merge_key="type")
     ] = []
 
 
@@ -307,18 +291,7 @@ EVENT = Kind(
     Event,
     short_names=("ev",),
     builtin=True,
-    columns=(
-        Column("Last Seen", type="date", cell=event_last_seen),
-        Column("Type", ".type"),
-        Column("Reason", ".reason"),
-        Column("Object", cell=event_object),
-        Column("Subobject", ".involvedObject.fieldPath", priority=1),
-        Column("Source", priority=1, cell=event_source),
-        Column("Message", ".message"),
-        Column("First Seen", type="date", priority=1, cell=event_first_seen),
-        Column("Count", type="integer", priority=1, cell=event_count),
-        Column("Name", ".metadata.name", priority=1, format="name"),
-    ),
+    columns=event_columns("involvedObject", "message"),
     selectable_fields=(
         "involvedObject.kind",
         "involvedObject.namespace",

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from echelon.api.base import APIStruct, IntOrString, JSONObject, field
-from echelon.api.meta import LabelSelector, ObjectMeta
+from echelon.api.meta import LabelSelector, ObjectMeta, PlainCondition
 from echelon.api.pods import PodTemplateSpec
 
 
@@ -41,18 +41,6 @@ class DaemonSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     revision_history_limit: Annotated[int, field("How many old revisions are kept.", default=10, minimum=0)] = 10
 
 
-class DaemonSetCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a DaemonSet's state."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class DaemonSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of a DaemonSet."""
 
@@ -66,7 +54,7 @@ class DaemonSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     number_unavailable: Annotated[int, field("Nodes that should have an available pod and have none.")] = 0
     collision_count: Annotated[int | None, field("Hash collisions so far.")] = None
     conditions: Annotated[
-        list[DaemonSetCondition], field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type")
+        list[PlainCondition], field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type")
     ] = []
 
 

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from echelon.api.base import APIStruct, field
 from echelon.api.core import EventSource, ObjectReference
-from echelon.api.kinds import Column, Kind
+from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
-from echelon.api.printing import event_count, event_first_seen, event_last_seen, event_object, event_source
+from echelon.api.printing import event_columns
 
 
 class EventSeries(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -50,18 +50,7 @@ EVENT = Kind(
     Event,
     short_names=("ev",),
     builtin=True,
-    columns=(
-        Column("Last Seen", type="date", cell=event_last_seen),
-        Column("Type", ".type"),
-        Column("Reason", ".reason"),
-        Column("Object", cell=event_object),
-        Column("Subobject", ".regarding.fieldPath", priority=1),
-        Column("Source", priority=1, cell=event_source),
-        Column("Message", ".note"),
-        Column("First Seen", type="date", priority=1, cell=event_first_seen),
-        Column("Count", type="integer", priority=1, cell=event_count),
-        Column("Name", ".metadata.name", priority=1, format="name"),
-    ),
+    columns=event_columns("regarding", "note"),
     selectable_fields=(
         "reason",
         "regarding.kind",

@@ -10,7 +10,7 @@ import msgspec
 
 from echelon.api.base import APIStruct, IntOrString, JSONObject, field
 from echelon.api.kinds import Column, Kind, Scale
-from echelon.api.meta import LabelSelector, ObjectMeta
+from echelon.api.meta import LabelSelector, ObjectMeta, PlainCondition
 
 GROUP = "apps.kruise.io"
 
@@ -82,18 +82,6 @@ class CloneSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     ] = None
 
 
-class CloneSetCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a CloneSet's state."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class CloneSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of a CloneSet, as of the start of its last sync."""
 
@@ -108,7 +96,7 @@ class CloneSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     update_revision: Annotated[str, field("Revision that is being reached.")] = ""
     current_revision: Annotated[str, field("Revision that is being left.")] = ""
     collision_count: Annotated[int | None, field("Hash collisions so far.")] = None
-    conditions: Annotated[list[CloneSetCondition], field("Aspects of its state.", list_map_keys=("type",))] = []
+    conditions: Annotated[list[PlainCondition], field("Aspects of its state.", list_map_keys=("type",))] = []
     label_selector: Annotated[str, field("Selector of the pods, as text.")] = ""
 
 

@@ -64,6 +64,18 @@ class ObjectMeta(APIStruct, frozen=True, gc=False, kw_only=True):
     }
 
 
+class PlainCondition(APIStruct, frozen=True, gc=False, kw_only=True):
+    """One aspect of an object's state, as kinds have it that are older than metav1.Condition."""
+
+    type: Annotated[str, field("What the condition is about.")]
+    status: Annotated[str, field("True, False or Unknown.")]
+    last_transition_time: Annotated[
+        str | None, field("When the status last changed.", format="date-time", nullable=True)
+    ] = None
+    reason: Annotated[str, field("Why, as one word.")] = ""
+    message: Annotated[str, field("Why, as a sentence.")] = ""
+
+
 class Condition(APIStruct, frozen=True, gc=False, kw_only=True):
     """One aspect of an object's state, as metav1.Condition has it."""
 

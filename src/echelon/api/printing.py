@@ -6,11 +6,11 @@ down to `<none>` and `<unset>`. A cell sees nothing but the object; what depends
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.kinds import Column
+from echelon.api.times import parse_time
 
 Cell: TypeAlias = Callable[[JSONObject], JSON]
 
@@ -233,10 +233,8 @@ def job_completions(obj: JSONObject) -> str:
 
 def job_duration(obj: JSONObject) -> str:
     """DURATION of a Job that has come to its end."""
-    start, end = at(obj, "status", "startTime"), at(obj, "status", "completionTime")
-    if not (start and end):
-        return ""
-    return human_duration(int((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()))
+    start, end = parse_time(at(obj, "status", "startTime")), parse_time(at(obj, "status", "completionTime"))
+    return human_duration(int((end - start).total_seconds())) if start and end else ""
 
 
 def human_duration(seconds: int) -> str:
@@ -255,33 +253,49 @@ def human_duration(seconds: int) -> str:
     return f"{days // 365}y" + (f"{days % 365}d" if days < 2920 and days % 365 else "")
 
 
-def event_object(obj: JSONObject) -> str:
+def event_columns(about: str, message: str) -> tuple[Column, ...]:
+    """Return the columns of events, in an API that calls the object and the message so."""
+    return (
+        Column("Last Seen", type="date", cell=_event_last_seen),
+        Column("Type", ".type"),
+        Column("Reason", ".reason"),
+        Column("Object", cell=_event_object),
+        Column("Subobject", f".{about}.fieldPath", priority=1),
+        Column("Source", priority=1, cell=_event_source),
+        Column("Message", f".{message}"),
+        Column("First Seen", type="date", priority=1, cell=_event_first_seen),
+        Column("Count", type="integer", priority=1, cell=_event_count),
+        Column("Name", ".metadata.name", priority=1, format="name"),
+    )
+
+
+def _event_object(obj: JSONObject) -> str:
     """OBJECT that an event is about, in either API."""
     about = obj.get("involvedObject") or obj.get("regarding") or {}
     kind: str = (about.get("kind") or "").lower()
     return f"{kind}/{about['name']}" if about.get("name") else kind
 
 
-def event_first_seen(obj: JSONObject) -> str | None:
+def _event_first_seen(obj: JSONObject) -> str | None:
     """FIRST SEEN of an event, as a time."""
     return obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
 
 
-def event_last_seen(obj: JSONObject) -> str | None:
+def _event_last_seen(obj: JSONObject) -> str | None:
     """LAST SEEN of an event, as a time."""
     if obj.get("series"):
         return at(obj, "series", "lastObservedTime") or None
-    return obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or event_first_seen(obj)
+    return obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or _event_first_seen(obj)
 
 
-def event_count(obj: JSONObject) -> int:
+def _event_count(obj: JSONObject) -> int:
     """COUNT of an event; one that has no count happened once."""
     if obj.get("series"):
         return at(obj, "series", "count") or 0
     return obj.get("count") or obj.get("deprecatedCount") or 1
 
 
-def event_source(obj: JSONObject) -> str:
+def _event_source(obj: JSONObject) -> str:
     """SOURCE of an event: who reported it, and from where."""
     source = obj.get("source") or obj.get("deprecatedSource") or {}
     component = source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""

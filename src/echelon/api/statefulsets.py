@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from echelon.api.base import APIStruct, IntOrString, field
-from echelon.api.meta import LabelSelector, ObjectMeta
+from echelon.api.meta import LabelSelector, ObjectMeta, PlainCondition
 from echelon.api.pods import PodTemplateSpec
 from echelon.api.volumes import PersistentVolumeClaim
 
@@ -67,18 +67,6 @@ class StatefulSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     ordinals: Annotated[StatefulSetOrdinals | None, field("How pods are numbered.")] = None
 
 
-class StatefulSetCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a StatefulSet's state."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class StatefulSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of a StatefulSet."""
 
@@ -91,7 +79,7 @@ class StatefulSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     update_revision: Annotated[str, field("Revision that is being reached.")] = ""
     collision_count: Annotated[int | None, field("Hash collisions so far.")] = None
     conditions: Annotated[
-        list[StatefulSetCondition], field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type")
+        list[PlainCondition], field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type")
     ] = []
     available_replicas: Annotated[int, field("Pods that have been ready for long enough.", default=0)] = 0
 

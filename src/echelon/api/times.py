@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 def format_time(moment: datetime) -> str:
     """Write a time to the second, as in conditions."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def format_micro_time(moment: datetime) -> str:
     """Write a time to the microsecond: one that is cut to seconds lets a deadline begin too early."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_time(text: str | None) -> datetime | None:

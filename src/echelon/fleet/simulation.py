@@ -13,11 +13,8 @@ import hashlib
 import os
 import shlex
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing import get_context
 from random import Random
 from typing import Any
 
@@ -25,9 +22,9 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.fleet.loop import PROCESS, Deadlock, Livelock, Unnoticed, VirtualLoop, run, running
-from echelon.hub import keepers
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.hub.storage.store import Change, Key
 from echelon.kube.client import EventType
@@ -144,7 +141,7 @@ class World:
         return self.loop.random
 
     async def add_cluster(self, name: str = "", cluster: LogicalCluster | None = None) -> LogicalCluster:
-        """Start a cluster with its keepers: a new one, or one that is finished already.
+        """Start a cluster with its controllers: a new one, or one that is finished already.
 
         What it is born with is not reported to invariants.
         """
@@ -153,7 +150,7 @@ class World:
             await bootstrap(cluster)
         cluster.store.on_commit(lambda change: self._committed(name, change))
         self.clusters[name] = cluster
-        self.spawn(keepers.keep(cluster), f"keepers of {name or 'the hub'}")
+        self.spawn(run_controllers(cluster), f"controllers of {name or 'the hub'}")
         return cluster
 
     def client(self, cluster: str = "") -> InProcessClient:
@@ -173,7 +170,9 @@ class World:
         process = self._processes[component.name] = Process(calm=self._calm)
         self.spawn(self._keep_alive(component, process), f"supervisor of {component.name}")
         if self.scenario.kill_seconds is not None:
-            self.spawn(self._torment(component, process, *self.scenario.kill_seconds), f"killer of {component.name}")
+            self.spawn(
+                self._inject_failures(component, process, *self.scenario.kill_seconds), f"killer of {component.name}"
+            )
 
     def fail(self, reason: str) -> None:
         """End the run as failed; the first reason counts."""
@@ -219,7 +218,7 @@ class World:
                 await asyncio.sleep(self.random.uniform(*self.scenario.restart_seconds))
             process.restart()
 
-    async def _torment(self, component: Component, process: Process, least: float, most: float) -> None:
+    async def _inject_failures(self, component: Component, process: Process, least: float, most: float) -> None:
         while not self._calm:
             await asyncio.sleep(self.random.uniform(least, most))
             if self._calm or process.dead:
@@ -305,58 +304,6 @@ def simulate(scenario: Scenario, seed: int, faults: Faults | None = None) -> Out
         return run(main(), seed)
     except (Deadlock, Livelock, Unnoticed) as error:
         raise SimulationFailed(seed, worlds[0].story(f"{type(error).__name__}: {error}")) from error
-
-
-def explore(
-    scenario: Scenario,
-    chosen: Sequence[int],
-    faults: Faults | None = None,
-    *,
-    processes: int = 1,
-    say: Callable[[str], None] = print,
-) -> list[SimulationFailed]:
-    """Run many seeds, on several processors if asked to, and return the failures."""
-    failures: list[SimulationFailed] = []
-    jobs = partial(_attempt, scenario, faults)
-    if processes > 1:
-        # Forked, so that a scenario need not be something that can be sent: it is there already.
-        pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_job.append, initargs=(jobs,))
-        with pool:
-            results = pool.map(_next_job, chosen)
-            _collect(scenario, results, len(chosen), failures, say)
-    else:
-        _collect(scenario, map(jobs, chosen), len(chosen), failures, say)
-    return failures
-
-
-_job: list[Callable[[int], SimulationFailed | None]] = []  # what a process of `explore` was started for
-
-
-def _next_job(seed: int) -> SimulationFailed | None:
-    return _job[0](seed)
-
-
-def _attempt(scenario: Scenario, faults: Faults | None, seed: int) -> SimulationFailed | None:
-    try:
-        simulate(scenario, seed, faults)
-    except SimulationFailed as failure:
-        return failure
-    return None
-
-
-def _collect(
-    scenario: Scenario,
-    results: Iterable[SimulationFailed | None],
-    total: int,
-    failures: list[SimulationFailed],
-    say: Callable[[str], None],
-) -> None:
-    for number, failure in enumerate(results, start=1):
-        if failure is not None:
-            failures.append(failure)
-            say(f"{scenario.name}: seed {failure.seed} failed; {replay_command(scenario, failure.seed)}")
-        if number == total or number % max(1, total // 10) == 0:
-            say(f"{scenario.name}: {number} of {total} seeds, {len(failures)} failed")
 
 
 def replay_command(scenario: Scenario, seed: int) -> str:

@@ -13,18 +13,18 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.hub import deletion, reading, writing
-from echelon.hub import patch as patching
 from echelon.hub.access import reviews
 from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import Attributes, refusal
-from echelon.hub.admission import Request, Target
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.kinds.subresources import write_scale
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Change, Entry, WatchClosed
-from echelon.hub.strategic import strategic_merge
+from echelon.hub.verbs import deletion, reading, writing
+from echelon.hub.verbs import patch as patching
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.strategic import strategic_merge
+from echelon.hub.verbs.subresources import write_scale
 from echelon.hub.web import discovery, version
 from echelon.kube import errors
 from echelon.kube.client import (

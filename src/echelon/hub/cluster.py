@@ -1,19 +1,20 @@
-"""One logical cluster: a store, what it serves, who may use it, and the keepers that tidy up behind its objects.
+"""One logical cluster: a store, what it serves, who may use it, and the controllers that tidy up behind its objects.
 
 Clock and randomness are given from outside. Under virtual time a cluster behaves the same every time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random, SystemRandom
 from uuid import UUID
 
 from echelon.api.base import JSONObject
+from echelon.api.short_hash import ALPHABET
 from echelon.api.times import format_time
 from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.tokens import AccountTokens
-from echelon.hub.catalogue import Catalogue
+from echelon.hub.catalogue.catalogue import Catalogue
 from echelon.hub.policy.index import BINDINGS, POLICIES, Policies
 from echelon.hub.storage.store import Change, Key, Store
 from echelon.kube.client import EventType
@@ -23,9 +24,6 @@ NAMESPACES = "namespaces"
 _RBAC_KINDS = {
     f"{kind.lower()}s.{RBAC_GROUP}": kind for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 }
-
-# The letters that Kubernetes uses for generated names: no vowels, so no words.
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def _wall_clock() -> datetime:
@@ -81,13 +79,19 @@ class LogicalCluster:
         """Return the present second as Kubernetes writes it."""
         return format_time(self.clock())
 
+    def condition(self, before: Iterable[JSONObject], kind: str, status: str, reason: str, message: str) -> JSONObject:
+        """Return a condition that is said now. Its time is the one that it had before if its status is."""
+        old = next((condition for condition in before if condition["type"] == kind), None)
+        since = old["lastTransitionTime"] if old and old["status"] == status else self.timestamp()
+        return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+
     def new_uid(self) -> str:
         """Return an identity that no other object has."""
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
     def generated_name(self, prefix: str) -> str:
         """Return a name as `generateName` makes it; long prefixes are cut so that the result stays valid."""
-        return prefix[:58] + "".join(self.random.choice(_SUFFIX_LETTERS) for _ in range(5))
+        return prefix[:58] + "".join(self.random.choice(ALPHABET) for _ in range(5))
 
     def namespace_object(self, name: str) -> JSONObject | None:
         """Return a namespace, as the latest write left it."""

@@ -1,4 +1,4 @@
-"""The hub as a whole: a log, logical clusters with their keepers, and one HTTPS server in front of them."""
+"""The hub as a whole: a log, logical clusters with their controllers, and one HTTPS server in front of them."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,6 @@ from pathlib import Path
 from aiohttp import web
 
 from echelon.api.base import JSONObject
-from echelon.hub import keepers
 from echelon.hub.access import pki
 from echelon.hub.access.audit import AuditLog, Policy
 from echelon.hub.access.identity import (
@@ -32,16 +31,17 @@ from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.address import PortTaken, remember_port, remembered_port
-from echelon.hub.admission import Request, Target
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import HISTORY, Key, Store
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.writing import create
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
 from echelon.hub.web.http import Gate, Served
-from echelon.hub.writing import create
 from echelon.kube import errors
 
 ROOT = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
@@ -81,7 +81,7 @@ class Hub:
     _log: Log | None
     _audit: AuditLog | None
     _served: dict[str, Served] = field(default_factory=dict)
-    _keepers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _controllers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _web: web.Server | None = None
     _listener: asyncio.Server | None = None
     _ready: bool = False
@@ -166,20 +166,10 @@ class Hub:
             anonymous=self.settings.anonymous,
         )
         self._served[name] = Served(cluster, authenticator)
-        self._keepers[name] = asyncio.create_task(keepers.keep(cluster), name=f"keepers of {name or 'the hub'}")
+        self._controllers[name] = asyncio.create_task(
+            run_controllers(cluster), name=f"controllers of {name or 'the hub'}"
+        )
         return cluster
-
-    async def remove_cluster(self, name: str) -> None:
-        """Remove a logical cluster and everything in it."""
-        if not name:
-            raise errors.BadRequest("the hub's own cluster cannot be removed")
-        served = self._served.pop(name, None)
-        if served is None:
-            raise errors.NotFound(f'logical cluster "{name}" not found')
-        served.cluster.store.close()
-        await _ended(self._keepers.pop(name))
-        if self._log is not None:
-            await self._log.drop(name)
 
     def cluster(self, name: str = "") -> LogicalCluster:
         """Return a logical cluster."""
@@ -217,7 +207,7 @@ class Hub:
             self._listener.close()
         for served in self._served.values():
             served.cluster.store.close()
-        for task in self._keepers.values():
+        for task in self._controllers.values():
             await _ended(task)
         if self._web is not None:
             await self._web.shutdown(timeout=5)

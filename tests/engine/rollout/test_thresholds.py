@@ -22,7 +22,8 @@ from echelon.engine.rollout.thresholds import NotAThreshold, Threshold
         ("half a percent", "12.5%", 13),
         ("rounded up", "0.1%", 1),
         ("binary", "7%", 8),  # 7 / 100 * 100 is a little more than 7 in binary
-        ("beyond numbers", "9" * 400 + "%", 100),
+        ("an exponent", "1e1%", 10),
+        ("far more than all", "1e308%", 100),
     ],
 )
 def test_how_many_of_a_hundred(number: str, value: IntOrString, count: int) -> None:
@@ -31,7 +32,7 @@ def test_how_many_of_a_hundred(number: str, value: IntOrString, count: int) -> N
 
 
 @pytest.mark.parametrize(
-    "value", ["invalid", "", "%", "5 %", "1e1%", "inf%", "nan%", "0x1%", "5%%", "2.5", "٣%", "9" * 30]
+    "value", ["invalid", "", "%", "5 %", "1e400%", "inf%", "nan%", "0x1%", "5%%", "2.5", "٣%", "9" * 30]
 )
 def test_n03_neither_a_number_nor_a_percentage(value: str) -> None:
     with pytest.raises(NotAThreshold) as mistake:

@@ -14,7 +14,7 @@ from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE
 from echelon.api.kinds import Kind
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.work.updating import Wanted, create_only, remember, update
-from echelon.hub.patch import merge_patch
+from echelon.hub.verbs.patch import merge_patch
 
 OWNER = {"apiVersion": "w/v1", "kind": "AppliedManifestWork", "name": "r", "uid": "r"}
 

@@ -15,7 +15,7 @@ from echelon.api.batch import JOB
 from echelon.api.core import POD
 from echelon.api.kinds import Kind
 from echelon.fleet.loop import run, running
-from echelon.fleet.member.birth import born
+from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import Pace, Profile
 from echelon.kube import config
@@ -168,7 +168,7 @@ def expected(script: Callable[[Player], Awaitable[None]]) -> list[Seen]:
 
     async def main() -> list[Seen]:
         states: list[Seen] = []
-        cluster = await born("c", clock=running().clock.now)
+        cluster = await clone_cluster("c", clock=running().clock.now)
         member = Member(Profile("c", pace=Pace(start=1e9, spread=0.0, stop=0.0)), cluster)
         await member.start()
 

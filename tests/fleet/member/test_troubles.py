@@ -201,7 +201,7 @@ def test_a_cluster_that_is_offline_cannot_be_reached_and_lives_on() -> None:
         # Inside, a pod that is lost is replaced.
         lost = world.pods()[0]["metadata"]["name"]
         entry = next(e for e in world.store.list("pods").entries if e.key.name == lost)
-        await world.member.place.writer.delete(entry)
+        await world.member.context.writer.delete(entry)
         await asyncio.sleep(10)
         assert world.images() == ["web:1"] * 3
         await asyncio.sleep(60)

@@ -11,9 +11,9 @@ from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.kruise import CLONE_SET
 from echelon.fleet.member.trouble import CrashLoop, DiskFull, ImageError, Trouble
-from echelon.hub import admission
-from echelon.hub.admission import Request, Target
 from echelon.hub.server import ROOT
+from echelon.hub.verbs import admission
+from echelon.hub.verbs.admission import Request, Target
 from echelon.kube.client import MergePatch
 from tests.fleet.member.world import NS, World, told
 

@@ -9,11 +9,11 @@ from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.fleet.loop import run, running
-from echelon.fleet.member.birth import born
+from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import NodeShape, Pace, Profile
 from echelon.fleet.member.trouble import Script, Trouble
-from echelon.hub import keepers
+from echelon.hub.controllers import run_controllers
 from echelon.hub.storage.store import Change
 from echelon.kube.client import MergePatch
 
@@ -115,12 +115,12 @@ def told(
     """Tell a story about a member, in virtual time; there is nothing in it that confuses, unless it says so."""
 
     async def main() -> World:
-        cluster = await born("c", clock=running().clock.now, seed=seed)
+        cluster = await clone_cluster("c", clock=running().clock.now, seed=seed)
         member = Member(
             Profile("c", nodes=nodes, pace=pace, seed=seed, script=Script(troubles), version=version), cluster
         )
         await member.start()
-        keeping = asyncio.create_task(keepers.keep(cluster))
+        keeping = asyncio.create_task(run_controllers(cluster))
         world = World(member)
         try:
             await story(world)

@@ -259,6 +259,9 @@ LIBRARY: list[tuple[str, Any]] = [
     ("quantity('3').asInteger() + 1", 4),
     ("quantity('1500m').isInteger()", False),
     ("quantity('-1').sign()", -1),
+    ("quantity('1.5Gi') == quantity('1536Mi')", True),
+    ("quantity('0.1n') == quantity('1n')", True),  # nothing is smaller, as in the placements' arithmetic
+    ("isQuantity(' 1') || isQuantity('.') || isQuantity('') || isQuantity('1e1000')", False),
     ("isQuantity('5x') || isQuantity('1e3') == false", False),
     ("isURL('https://a.b/c?d=e') && !isURL('nope')", True),
     ("url('https://u@h.x:8080/p?a=1').getHostname() + url('https://h.x:8080/').getPort()", "h.x8080"),

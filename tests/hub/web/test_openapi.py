@@ -10,7 +10,7 @@ from aiohttp import web
 
 from echelon.api import registry
 from echelon.api.base import JSON, JSONObject
-from echelon.hub.catalogue import Catalogue
+from echelon.hub.catalogue.catalogue import Catalogue
 from echelon.hub.web import discovery, openapi, request
 from echelon.hub.web.version import version
 from echelon.kube.errors import NotFound

@@ -9,23 +9,18 @@ import ipaddress
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from echelon.api.formats import is_cidr, is_ip, is_uri
+from echelon.api.quantity import QuantityError, parse_quantity
 
 Value = dict[str, str]
 
 MAX_SUBJECT = 16 * 1024  # characters that a pattern may search in
-_UNITS = {
-    **{unit: Decimal(1024) ** (index + 1) for index, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))},
-    **{unit: Decimal(10) ** power for unit, power in zip(("n", "u", "m", ""), (-9, -6, -3, 0), strict=True)},
-    **{unit: Decimal(10) ** (3 * (index + 1)) for index, unit in enumerate(("k", "M", "G", "T", "P", "E"))},
-}
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(?:-((?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
@@ -44,21 +39,11 @@ class Function:
     member: bool = True
 
 
-def parse_quantity(text: str) -> Decimal:
-    """Return the exact value of a quantity like 1.5Gi."""
-    found = _QUANTITY.fullmatch(text)
-    if found is None:
-        raise ValueError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
-    try:
-        if found[2]:
-            return Decimal(found[1] + found[2])
-        return Decimal(found[1]) * _UNITS[found[3] or ""]
-    except InvalidOperation:
-        raise ValueError(f"unable to parse quantity {text!r}") from None
-
-
 def _quantity(text: str) -> Value:
-    return {"quantity": _exact(parse_quantity(text))}
+    if text != text.strip():  # only JSON may have blanks around it
+        raise QuantityError(f"unable to parse quantity {text!r}")
+    found = parse_quantity(text)
+    return {"quantity": _exact(Decimal(f"{found.mantissa}e{found.exponent}"))}
 
 
 def _exact(value: Decimal) -> str:

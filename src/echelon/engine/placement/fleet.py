@@ -17,7 +17,7 @@ from pyroaring import BitMap
 
 from echelon.api.base import IntOrString
 from echelon.api.cluster import ManagedCluster, Taint
-from echelon.engine.placement.quantity import QuantityError, parse_quantity
+from echelon.api.quantity import QuantityError, parse_quantity
 from echelon.engine.placement.taint_times import with_times
 
 RESOURCES = ("cpu", "memory")

@@ -8,12 +8,10 @@ stay stays, and only clusters that have no place are given one.
 group *of all* disappears when it is empty: taking out any other would move the indexes of the groups behind it.
 """
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+from echelon.engine.int_or_percent import IntOrPercent, NotIntOrPercent, Rounding
 
 
 class NotAPercentage(ValueError):
@@ -34,16 +32,14 @@ class Group:
 
 def group_size(value: int | str | None, total: int) -> int:
     """How many of the `total` selected clusters a group may have. Whatever sets no limit means all of them."""
-    if value is None:
-        return total
-    if isinstance(value, int):
-        return value if 0 < value <= total else total
-    number = value.removesuffix("%")
-    if number == value or not _NUMBER.fullmatch(number) or math.isinf(float(number)):
+    try:
+        wanted = IntOrPercent.parse(value)
+    except NotIntOrPercent as mistake:
+        raise NotAPercentage(mistake.value) from None
+    if isinstance(value, str) and wanted.percent is None:  # a number in quotes is none here
         raise NotAPercentage(value)
-    # The order of the operations is part of the wire format: 7% of 100 is 7.000000000000001, and so 8.
-    share = float(number) / 100 * total
-    return math.ceil(share) if 0 < share <= total else total
+    size = wanted.of(total, Rounding.UP_IN_FLOATS)
+    return size if 0 < size <= total else total
 
 
 def regroup(history: Sequence[Group], members: Mapping[str, str], names: Sequence[str], size: int) -> tuple[Group, ...]:

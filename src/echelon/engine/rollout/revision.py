@@ -5,19 +5,16 @@ after an upgrade of Echelon, so the hash is of canonical JSON: it does not depen
 writes numbers, or on anything that we add to our own types.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from echelon.api.short_hash import short_hash
+
 LIMIT = 10
 
-# No vowels and nothing that looks alike, so that a hash spells no word; a letter first, so that it is never a number.
-_LETTERS = "bcdfghjklmnpqrstvwxz"
-_ALPHABET = _LETTERS + "2456789"
-_LENGTH = 10
 _EXACT = 1 << 53  # up to here, a float that is whole is the same number as an integer
 
 
@@ -38,13 +35,7 @@ def canonical(content: Any) -> bytes:
 
 def revision_of(content: Any) -> str:
     """The hash of a content: short, fit for names and labels, and stable."""
-    number = int.from_bytes(hashlib.sha256(canonical(content)).digest(), "big")
-    number, first = divmod(number, len(_LETTERS))
-    found = [_LETTERS[first]]
-    for _ in range(_LENGTH - 1):
-        number, index = divmod(number, len(_ALPHABET))
-        found.append(_ALPHABET[index])
-    return "".join(found)
+    return short_hash(canonical(content))
 
 
 def _plain(value: Any) -> Any:

@@ -5,15 +5,10 @@ strategy means the same count everywhere. Unlike elsewhere, a number above the t
 who tolerates ten failures among six clusters means all of them, not none.
 """
 
-import math
-import re
 from dataclasses import dataclass
 
 from echelon.api.base import IntOrString
-
-_PERCENT = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))%")
-_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
-_MORE_THAN_ALL = 1e6  # percent; keeps the product finite, however many digits somebody writes
+from echelon.engine.int_or_percent import IntOrPercent, NotIntOrPercent, Rounding
 
 
 class NotAThreshold(ValueError):
@@ -34,15 +29,11 @@ class Threshold:
     @classmethod
     def read(cls, value: IntOrString | None) -> "Threshold":
         """Read a limit. A number in quotes is a number; nothing is zero, and so the default."""
-        if value is None:
-            return cls()
-        if isinstance(value, int):
-            return cls(value)
-        if found := _PERCENT.fullmatch(value):
-            return cls(percent=min(float(found[1]), _MORE_THAN_ALL))
-        if _NUMBER.fullmatch(value):
-            return cls(int(value))
-        raise NotAThreshold(value)
+        try:
+            found = IntOrPercent.parse(value)
+        except NotIntOrPercent as mistake:
+            raise NotAThreshold(mistake.value) from None
+        return cls(found.number, found.percent)
 
     @property
     def is_zero(self) -> bool:
@@ -51,5 +42,5 @@ class Threshold:
 
     def of(self, total: int, default: int) -> int:
         """How many of a total that is; the default stands in for zero or less."""
-        count = self.number if self.percent is None else math.ceil(self.percent / 100 * total)
+        count = IntOrPercent(self.number, self.percent).of(total, Rounding.UP_IN_FLOATS)
         return min(count if count > 0 else default, total)

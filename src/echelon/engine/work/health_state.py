@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from echelon.api.base import JSON, JSONObject
+from echelon.engine.int_or_percent import NotIntOrPercent, kept_by_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,10 @@ def unobserved(obj: JSONObject) -> Progressing | None:
 
 
 def kept_old(partition: JSON, replicas: int) -> int:
-    """Return how many pods a partition keeps old: a number, or a percentage rounded up."""
-    if isinstance(partition, int) and not isinstance(partition, bool):
-        return min(max(partition, 0), replicas)
-    digits = partition.removesuffix("%") if isinstance(partition, str) and partition.endswith("%") else ""
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 3):
+    """Return how many pods a partition keeps old; none for one that cannot be read."""
+    if not isinstance(partition, int | str) or isinstance(partition, bool):
         return 0
-    percent = min(int(digits), 100)
-    kept = -(-percent * replicas // 100)
-    # A percentage that is not all keeps at least one pod free, or a canary of a small set would never start.
-    return kept - 1 if kept == replicas > 1 and percent < 100 else kept
+    try:
+        return kept_by_partition(partition, replicas)
+    except NotIntOrPercent:
+        return 0

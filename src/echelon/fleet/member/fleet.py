@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from echelon.fleet.member.birth import KRUISE, born
+from echelon.fleet.member.clone import KRUISE, clone_cluster
 from echelon.fleet.member.fleet_spec import profiles
 from echelon.fleet.member.member import Member
+from echelon.fleet.member.network import MemberClient
 from echelon.fleet.member.profile import Profile
-from echelon.fleet.member.reach import MemberClient
 from echelon.fleet.member.timers import Timers
-from echelon.hub import keepers
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers import run_controllers
 
 # Gives a member its cluster: a hub that serves them over HTTP, for example, has its own way to make one.
 ClusterFor = Callable[[str], Awaitable[LogicalCluster]]
@@ -25,7 +25,7 @@ class Fleet:
     members: dict[str, Member]
     timers: Timers
     keeps: bool  # whether the fleet looks after its clusters' garbage; a hub does so for its own
-    _keepers: list[asyncio.Task[None]] = field(default_factory=list)
+    _controllers: list[asyncio.Task[None]] = field(default_factory=list)
 
     @classmethod
     async def build(
@@ -47,7 +47,7 @@ class Fleet:
             if cluster_for is not None:
                 cluster = await cluster_for(profile.name)
             else:
-                cluster = await born(profile.name, clock=clock, seed=hash((seed, number)), groups=groups)
+                cluster = await clone_cluster(profile.name, clock=clock, seed=hash((seed, number)), groups=groups)
             made[profile.name] = Member(profile, cluster, timers)
         return cls(made, timers, keeps=cluster_for is None)
 
@@ -66,19 +66,19 @@ class Fleet:
         for member in self.members.values():
             await member.start()
             if self.keeps:
-                keeping = keepers.keep(member.cluster)
-                self._keepers.append(asyncio.create_task(keeping, name=f"keepers of {member.name}"))
+                keeping = run_controllers(member.cluster)
+                self._controllers.append(asyncio.create_task(keeping, name=f"hub controllers of {member.name}"))
 
     async def stop(self) -> None:
         """Stop all members; what is there stays as it is."""
         for member in self.members.values():
             member.stop()
         self.timers.clear()
-        for task in self._keepers:
+        for task in self._controllers:
             task.cancel()
-        if self._keepers:
-            await asyncio.wait(self._keepers)
-            self._keepers.clear()
+        if self._controllers:
+            await asyncio.wait(self._controllers)
+            self._controllers.clear()
 
     async def run(self) -> None:
         """Be alive until cancelled."""

@@ -19,10 +19,7 @@ from echelon.fleet.member.act import (
     replica_sets,
     stateful_sets,
 )
-from echelon.fleet.member.place import Place
-from echelon.fleet.member.profile import Profile
-from echelon.fleet.member.reach import MemberClient, Reach
-from echelon.fleet.member.sight import (
+from echelon.fleet.member.cluster_index import (
     CLONE_SETS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -33,6 +30,9 @@ from echelon.fleet.member.sight import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
+from echelon.fleet.member.context import MemberContext
+from echelon.fleet.member.network import MemberClient, Network
+from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
 from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, Offline
 from echelon.hub.access.identity import User
@@ -44,7 +44,7 @@ from echelon.kube.client import EventType
 from echelon.kube.errors import ApiError
 
 _log = logging.getLogger(__name__)
-_Sync = Callable[[Place, Key], Awaitable[None]]
+_Sync = Callable[[MemberContext, Key], Awaitable[None]]
 _SYNC: dict[str, _Sync] = {
     PODS: pods.sync,
     NODES: nodes.sync,
@@ -64,8 +64,8 @@ class Member:
         self.profile = profile
         self.name = profile.name
         self.cluster = cluster
-        self.place = Place(profile, cluster, timers or Timers(), self._woken)
-        self.reach = Reach(cluster.store.wake_watches)
+        self.context = MemberContext(profile, cluster, timers or Timers(), self._woken)
+        self.network = Network(cluster.store.wake_watches)
         self._working: asyncio.Task[None] | None = None
         self._following = False
         self._alive = False
@@ -73,40 +73,40 @@ class Member:
     @property
     def offline(self) -> bool:
         """Whether nobody outside reaches the cluster."""
-        return self.reach.offline
+        return self.network.offline
 
     def cut_off(self) -> None:
         """Make the cluster unreachable; inside, life goes on."""
-        self.reach.set(offline=True)
+        self.network.set(offline=True)
 
     def reconnect(self) -> None:
         """Make it reachable again."""
-        self.reach.set(offline=False)
+        self.network.set(offline=False)
 
     def client(self, user: User = ROOT, *, field_manager: str = "echelon") -> MemberClient:
         """Return a client from outside, which the member's troubles concern."""
-        return MemberClient(InProcessClient(self.cluster, user, field_manager=field_manager), self.reach, self.name)
+        return MemberClient(InProcessClient(self.cluster, user, field_manager=field_manager), self.network, self.name)
 
     async def start(self) -> None:
         """Make the nodes and begin to work, on whatever is there already."""
         if self._alive:
             return
         self._alive = True
-        place, store = self.place, self.cluster.store
-        place.began = asyncio.get_running_loop().time()
+        context, store = self.context, self.cluster.store
+        context.began = asyncio.get_running_loop().time()
         if not self._following:
             self._following = True
             for resource in sorted(FOLLOWED):
                 for entry in store.list(resource).entries:
                     self._follow(Change(EventType.ADDED, entry.revision, entry))
             store.on_commit(self._follow)
-        await nodes.make_nodes(place)
-        script, timers = place.script, place.timers
+        await nodes.make_nodes(context)
+        script, timers = context.script, context.timers
         for moment in script.moments(CrashLoop, Flapping, DiskFull):
             timers.after(moment, self._trouble_changes)
         for moment in script.moments(Offline):
             timers.after(moment, self._reach_changes)
-        self.reach.delay = lambda: script.delay(place.elapsed())
+        self.network.delay = lambda: script.delay(context.elapsed())
         self._reach_changes()
         if self.profile.heartbeat_seconds:
             timers.after(self.profile.heartbeat_seconds, self._heartbeat)
@@ -114,7 +114,7 @@ class Member:
     def stop(self) -> None:
         """Stop working for good; what is there stays as it is."""
         self._alive = False
-        self.place.clear()
+        self.context.clear()
         if self._working is not None:
             self._working.cancel()
             self._working = None
@@ -139,15 +139,15 @@ class Member:
         if not self._alive or resource not in FOLLOWED:
             return
         if resource == PODS and change.type is EventType.DELETED:
-            self.place.lives.forget(change.entry.object["metadata"]["uid"])
-        for key in tuple(self.place.sight.follow(change)):
-            self.place.wake(key)
+            self.context.pod_timers.forget(change.entry.object["metadata"]["uid"])
+        for key in tuple(self.context.index.follow(change)):
+            self.context.wake(key)
 
     async def _work(self) -> None:
         try:
-            while (key := self.place.next()) is not None:
+            while (key := self.context.next()) is not None:
                 try:
-                    await _SYNC[key.resource](self.place, key)
+                    await _SYNC[key.resource](self.context, key)
                 except StaleWrite:
                     pass  # somebody was faster, and their write will bring this back
                 except ApiError as error:
@@ -158,15 +158,15 @@ class Member:
             self._working = None
 
     def _trouble_changes(self) -> None:
-        for name in self.place.sight.nodes:
-            self.place.wake(Key(NODES, "", name))
-        for key in self.place.sight.all_pods():
-            self.place.wake(key)
+        for name in self.context.index.nodes:
+            self.context.wake(Key(NODES, "", name))
+        for key in self.context.index.all_pods():
+            self.context.wake(key)
 
     def _reach_changes(self) -> None:
-        self.reach.set(offline=self.place.script.offline(self.place.elapsed()))
+        self.network.set(offline=self.context.script.offline(self.context.elapsed()))
 
     def _heartbeat(self) -> None:
         if self._alive:
-            self.place.timers.after(self.profile.heartbeat_seconds, self._heartbeat)
-            asyncio.get_running_loop().create_task(nodes.beat(self.place), name=f"nodes of {self.name}")
+            self.context.timers.after(self.profile.heartbeat_seconds, self._heartbeat)
+            asyncio.get_running_loop().create_task(nodes.beat(self.context), name=f"nodes of {self.name}")

@@ -11,14 +11,14 @@ from collections.abc import Awaitable
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.hub import admission
 from echelon.hub.access.identity import MASTERS, User
-from echelon.hub.admission import Request, Target
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.deletion import delete
 from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.storage.store import Entry, Key
+from echelon.hub.verbs import admission
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.deletion import delete
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
 

@@ -112,11 +112,6 @@ def is_member(node: Node) -> bool:
     return not node or SELF in node
 
 
-def field_step(name: str) -> str:
-    """Return the step to a field."""
-    return f"f:{name}"
-
-
 def key_step(keys: JSONObject) -> str:
     """Return the step to the list item that has these keys."""
     return "k:" + _canonical({name: keys[name] for name in sorted(keys)})

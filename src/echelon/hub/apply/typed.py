@@ -10,7 +10,6 @@ from itertools import islice
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.apply.fields import readable
 from echelon.hub.apply.shape import Scalar, Shape, Unit
-from echelon.hub.patch import as_go_prints
 from echelon.hub.schema import causes
 from echelon.kube.errors import MOST_CAUSES, BadRequest
 
@@ -77,14 +76,14 @@ def _fits(value: JSON, scalar: Scalar) -> bool:
 
 
 def _expected(value: JSON, shape: Shape) -> str:
-    got = f"got &{{{as_go_prints(value)}}}"
+    got = f"got &{{{causes.as_go_prints(value)}}}"
     if shape.map is not Unit.NONE:
         return f"expected map, {got}"
     match shape.scalar:
         case Scalar.NUMBER:
             return f"expected numeric (int or float), got {_GO_TYPES[type(value)]}"
         case Scalar.STRING:
-            return f"expected string, got &value.valueUnstructured{{Value:{as_go_prints(value)}}}"
+            return f"expected string, got &value.valueUnstructured{{Value:{causes.as_go_prints(value)}}}"
         case Scalar.BOOLEAN:
             return f"expected boolean, {got}"
         case Scalar.ANY:

@@ -1,1 +1,1 @@
-"""How kinds behave beyond their schema, and their subresources."""
+"""How built-in kinds behave beyond their schema."""

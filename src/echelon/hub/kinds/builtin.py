@@ -8,7 +8,7 @@ from echelon.api.base import JSONObject
 from echelon.hub.access.escalation import check_binding, check_role
 from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import RBAC_GROUP, Attributes
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds import crds, policies, workloads
 from echelon.hub.kinds.strategy import CUSTOM, Strategy, immutable, no_finalizers

@@ -52,6 +52,7 @@ def _establish(cluster: LogicalCluster, crd: JSONObject, old: JSONObject | None)
     """Write the status: whether the names are free, and so whether the resource is served."""
     spec, before = crd.get("spec") or {}, ((old or {}).get("status") or {})
     clash = _clash(cluster, crd)
+    conditions = before.get("conditions") or ()
     stored = list(before.get("storedVersions") or ())
     storage = next((v.get("name") for v in spec.get("versions") or () if v.get("storage")), None)
     if storage and storage not in stored:
@@ -65,8 +66,8 @@ def _establish(cluster: LogicalCluster, crd: JSONObject, old: JSONObject | None)
     crd["status"] = {
         "acceptedNames": {} if clash else spec.get("names") or {},
         "conditions": [
-            _condition(cluster, before, "NamesAccepted", accepted),
-            _condition(cluster, before, "Established", established),
+            cluster.condition(conditions, "NamesAccepted", *accepted),
+            cluster.condition(conditions, "Established", *established),
         ],
         "storedVersions": stored,
     }
@@ -81,13 +82,6 @@ def _clash(cluster: LogicalCluster, crd: JSONObject) -> str:
         if candidate in taken:
             return f'"{candidate}" is already in use'
     return ""
-
-
-def _condition(cluster: LogicalCluster, before: JSONObject, kind: str, said: tuple[str, str, str]) -> JSONObject:
-    status, reason, message = said
-    old = next((c for c in before.get("conditions") or () if c["type"] == kind), None)
-    since = old["lastTransitionTime"] if old and old["status"] == status else cluster.timestamp()
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
 
 
 def _check(new: JSONObject, old: JSONObject | None) -> list[Cause]:

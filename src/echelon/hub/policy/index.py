@@ -9,7 +9,8 @@ from typing import Final
 
 from echelon.api.admissionregistration import GROUP, VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
 from echelon.api.base import JSONObject
-from echelon.hub.catalogue import Catalogue, Resource
+from echelon.hub.catalogue.catalogue import Catalogue
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.policy.expressions import Expressions, PolicyError, expressions_of
 from echelon.hub.policy.matching import Choice, constraints_of
 

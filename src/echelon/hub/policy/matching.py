@@ -11,7 +11,7 @@ from typing import Any
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.labels import Selector, from_label_selector
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 
 ALL = "*"
 

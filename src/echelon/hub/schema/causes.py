@@ -78,6 +78,17 @@ def shown(value: JSON) -> str:
     return compact(value)
 
 
+def as_go_prints(value: JSON) -> str:
+    """Return a value as error texts of Kubernetes show it: `map[name:x ports:[1 2]]`."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{as_go_prints(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(as_go_prints, value))}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def compact(value: JSON) -> str:
     """Encode as JSON with sorted keys; equal values have equal texts."""
     return _canonical.encode(value).decode("utf-8", "replace")

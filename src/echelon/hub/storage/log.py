@@ -54,7 +54,7 @@ Settle = Callable[[Sequence[Any], Unavailable | None], None]
 class Ledger:
     """The part of the log that belongs to one logical cluster."""
 
-    __slots__ = ("_base", "_id", "_log", "cluster", "compacted", "dropped", "settle")
+    __slots__ = ("_base", "_id", "_log", "cluster", "compacted", "settle")
 
     def __init__(self, log: "Log", number: int, cluster: str, compacted: int, settle: Settle) -> None:
         self._log = log
@@ -62,7 +62,6 @@ class Ledger:
         self._base = number << _REVISION_BITS
         self.cluster = cluster
         self.compacted = compacted
-        self.dropped = False
         self.settle = settle
 
     def replay(self) -> list[Row]:
@@ -73,19 +72,11 @@ class Ledger:
 
     def append(self, row: Row, token: object) -> None:
         """Hand a write to the log; `settle` gets the token back."""
-        if self.dropped:
-            raise Unavailable(f'the logical cluster "{self.cluster}" has been removed')
         self._log.submit(_Write(self, (self._base + row.revision, row.key, row.created, row.value), token))
 
     def forget(self, compacted: int, revisions: Iterable[int]) -> None:
         """Remember up to where history is gone, and remove rows that nobody needs from now on, in the given order."""
         self._log.discard(self._id, compacted, [self._base + revision for revision in revisions])
-
-    def drop_rows(self, db: sqlite3.Connection) -> None:
-        """Remove the cluster; the writer thread calls this."""
-        last = self._base + (1 << _REVISION_BITS) - 1
-        db.execute("DELETE FROM log WHERE position BETWEEN ? AND ?", (self._base, last))
-        db.execute("DELETE FROM cluster WHERE id = ?", (self._id,))
 
     def damaged(self, why: str) -> LogDamaged:
         """Make the error for a row that makes no sense."""
@@ -98,11 +89,6 @@ class _Write(NamedTuple):
     token: object
 
 
-class _Drop(NamedTuple):
-    ledger: Ledger
-    done: asyncio.Future[None]
-
-
 class Log:
     """An open database. Opening it reads nothing but its names; each ledger replays its own part."""
 
@@ -112,11 +98,11 @@ class Log:
         self._ledgers: dict[str, Ledger] = {}
         self._database = threading.Lock()  # held while a transaction runs
         self._changed = threading.Condition()  # guards what follows
-        self._queue: deque[_Write | _Drop] = deque()
+        self._queue: deque[_Write] = deque()
         self._marks: dict[int, int] = {}  # compaction marks that are not in the database yet
         self._garbage: deque[int] = deque()  # positions of rows that nobody needs
         self._garbage_waits = False  # after a failure, until a commit shows that the database works again
-        self._failed: list[_Write | _Drop] = []  # the loop has to hear of this before anything else is written
+        self._failed: list[_Write] = []  # the loop has to hear of this before anything else is written
         self._closing = False
         self._waking: asyncio.AbstractEventLoop | None = None  # who is going to wake the writer
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,19 +120,6 @@ class Log:
         ((number, compacted),) = self.query("SELECT id, compacted FROM cluster WHERE name = ?", (cluster,))
         ledger = self._ledgers[cluster] = Ledger(self, number, cluster, compacted, settle)
         return ledger
-
-    async def drop(self, cluster: str) -> None:
-        """Remove a logical cluster, once the writes to it that are on their way have been committed."""
-        ledger = self._ledgers.get(cluster) or self.ledger(cluster, _nobody)
-        ledger.dropped = True
-        done = asyncio.get_running_loop().create_future()
-        try:
-            self.submit(_Drop(ledger, done))
-            await done
-        except Unavailable:
-            ledger.dropped = False
-            raise
-        del self._ledgers[cluster]
 
     async def close(self) -> None:
         """Write what is on its way and close the database."""
@@ -166,7 +139,7 @@ class Log:
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
 
-    def submit(self, item: _Write | _Drop) -> None:
+    def submit(self, item: _Write) -> None:
         """Queue an item for the writer thread."""
         with self._changed:
             if self._closing:
@@ -207,7 +180,7 @@ class Log:
                     if self._closing and not self._failed:
                         return
                     self._changed.wait()
-                batch = self._next_batch()
+                batch = [self._queue.popleft() for _ in range(min(len(self._queue), _BATCH))]
             if batch and not self._commit(batch):
                 continue
             self._collect()
@@ -216,23 +189,11 @@ class Log:
         garbage = not self._garbage_waits and (self._marks or self._garbage)
         return not self._failed and bool(self._queue or garbage)
 
-    def _next_batch(self) -> list[_Write | _Drop]:
-        """Take what is queued: many writes, or one removal."""
-        queue, batch = self._queue, list[_Write | _Drop]()
-        while queue and len(batch) < _BATCH and not (batch and isinstance(queue[0], _Drop)):
-            batch.append(queue.popleft())
-            if isinstance(batch[0], _Drop):
-                break
-        return batch
-
-    def _commit(self, batch: list[_Write | _Drop]) -> bool:
+    def _commit(self, batch: list[_Write]) -> bool:
         """Write a batch and tell the loop how that went."""
         try:
             with self._database, transaction(self._db):
-                _insert(self._db, [item.row for item in batch if isinstance(item, _Write)])
-                for item in batch:
-                    if isinstance(item, _Drop):
-                        item.ledger.drop_rows(self._db)
+                _insert(self._db, [item.row for item in batch])
         except Exception as error:  # noqa: BLE001 - whatever it is, writers must hear of it and the thread must live
             _logger.error("cannot write to %s: %s", self._path, error)
             with self._changed:
@@ -289,25 +250,14 @@ class Log:
         return True
 
 
-def _settle(batch: list[_Write | _Drop], why: str | None) -> None:
+def _settle(batch: list[_Write], why: str | None) -> None:
     """Tell those who wait for a batch; clusters don't see each other, so each gets its share at once."""
     error = Unavailable(f"the write could not be stored: {why}") if why is not None else None
     shares: dict[Ledger, list[object]] = {}
     for item in batch:
-        if isinstance(item, _Write):
-            shares.setdefault(item.ledger, []).append(item.token)
+        shares.setdefault(item.ledger, []).append(item.token)
     for ledger, tokens in shares.items():
         ledger.settle(tokens, error)
-    for item in batch:
-        if isinstance(item, _Drop) and not item.done.done():
-            if error is None:
-                item.done.set_result(None)
-            else:
-                item.done.set_exception(error)
-
-
-def _nobody(_tokens: Sequence[Any], _error: Unavailable | None) -> None:
-    """Settle for a ledger that is opened only to be dropped."""
 
 
 def _insert(db: sqlite3.Connection, rows: list[tuple[int, str, int, bytes]]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from sys import intern
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,11 +18,11 @@ from echelon.api.base import JSONObject
 from echelon.hub.storage.history import Change, Compacted, Entry, History, Key, Watch, WatchClosed
 from echelon.hub.storage.log import Ledger, Log, Row
 from echelon.hub.storage.sharing import with_shared_parts
-from echelon.hub.web.codec import MAX_OBJECT_BYTES
 from echelon.kube.client import EventType
 from echelon.kube.errors import Unavailable
 
 __all__ = [
+    "MAX_OBJECT_BYTES",
     "Change",
     "Compacted",
     "Entry",
@@ -35,6 +35,9 @@ __all__ = [
     "Watch",
     "WatchClosed",
 ]
+
+# As much as etcd takes in one request.
+MAX_OBJECT_BYTES: Final = 1_572_864
 
 # Looking up a member of an enum takes longer than looking up the object that is written.
 _ADDED, _MODIFIED, _DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED

@@ -18,7 +18,6 @@ from echelon.hub.web.yaml_body import MAX_DEPTH, YamlError
 from echelon.kube.errors import BadRequest, TooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-MAX_OBJECT_BYTES: Final = 1_572_864
 
 _JSON_TYPES = frozenset({"application/json", "application/json-patch+json", "application/merge-patch+json"})
 _JSON_TYPES |= {"application/strategic-merge-patch+json", "application/apply-patch+json", "*/*", ""}

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from echelon.api.base import JSONObject
-from echelon.hub.catalogue import Catalogue, Resource
-from echelon.hub.kinds.subresources import SUBRESOURCES
+from echelon.hub.catalogue.catalogue import Catalogue
+from echelon.hub.catalogue.resources import Resource
+from echelon.hub.verbs.subresources import SUBRESOURCES
 from echelon.kube.errors import NotFound
 
 _STATUS_VERBS = ["get", "patch", "update"]

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.hub.catalogue import Catalogue, Resource
+from echelon.hub.catalogue.catalogue import Catalogue
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.web import discovery
 from echelon.hub.web.openapi_paths import paths
 from echelon.hub.web.openapi_schemas import SCALE, gvk, schema_name, schemas, whole_object

@@ -12,7 +12,7 @@ from echelon.api.autoscaling import Scale
 from echelon.api.base import JSON, JSONObject
 from echelon.api.meta import ObjectMeta
 from echelon.api.schema import EMBEDDED, INT_OR_STRING, schema_of
-from echelon.hub.catalogue import Resource
+from echelon.hub.catalogue.resources import Resource
 
 GVK = "x-kubernetes-group-version-kind"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.hub import reading
-from echelon.hub.admission import Request, Target
 from echelon.hub.schema import causes
 from echelon.hub.schema.metadata import manager_errors
+from echelon.hub.verbs import reading
+from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.web import codec, rendering
 from echelon.hub.web.http import Call, decode
 from echelon.hub.web.request import truth

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from echelon.api.base import JSON, JSONObject
+from echelon.api.times import format_micro_time, format_time
 from echelon.kube.errors import BadRequest, UnsupportedMediaType
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -223,17 +224,16 @@ def _double(data: memoryview) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _time(read: JSONObject, precision: str, nanos: int = 0) -> str | None:
+def _time(read: JSONObject, write: Callable[[datetime], str], nanos: int = 0) -> str | None:
     if not read:
         return None  # the zero time of Go
-    moment = _EPOCH + timedelta(seconds=read.get("seconds", 0), microseconds=nanos // 1000)
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+    return write(_EPOCH + timedelta(seconds=read.get("seconds", 0), microseconds=nanos // 1000))
 
 
 # The messages whose JSON form is not an object with their fields.
 FORMS: Final[dict[str, Callable[[JSONObject], JSON]]] = {
-    "meta.v1.Time": lambda read: _time(read, "seconds"),
-    "meta.v1.MicroTime": lambda read: _time(read, "microseconds", read.get("nanos", 0)),
+    "meta.v1.Time": lambda read: _time(read, format_time),
+    "meta.v1.MicroTime": lambda read: _time(read, format_micro_time, read.get("nanos", 0)),
     "meta.v1.FieldsV1": lambda read: read.get("Raw"),
     "pkg.runtime.RawExtension": lambda read: read.get("raw"),
     "util.intstr.IntOrString": lambda read: read.get("strVal", "") if read.get("type") else read.get("intVal", 0),

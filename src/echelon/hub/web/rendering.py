@@ -9,11 +9,11 @@ from typing import NamedTuple
 import yaml
 
 from echelon.api.base import JSONObject
-from echelon.hub.catalogue import Resource
-from echelon.hub.reading import Found
+from echelon.hub.catalogue.resources import Resource
+from echelon.hub.catalogue.table import partial
 from echelon.hub.storage.store import Change, Entry
+from echelon.hub.verbs.reading import Found
 from echelon.hub.web.codec import encode
-from echelon.hub.web.table import partial
 from echelon.kube.client import EventType
 from echelon.kube.errors import NotAcceptable
 

@@ -9,14 +9,13 @@ from aiohttp import web
 from echelon.api.autoscaling import Scale
 from echelon.api.base import JSON, JSONObject
 from echelon.api.schema import schema_of
-from echelon.hub import deletion, patch, reading, writing
 from echelon.hub.access import reviews
-from echelon.hub.admission import Request, Target, readable
-from echelon.hub.catalogue import Resource
-from echelon.hub.kinds import subresources
+from echelon.hub.catalogue.resources import Resource
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import WatchClosed
-from echelon.hub.strategic import strategic_merge
+from echelon.hub.verbs import deletion, patch, reading, subresources, writing
+from echelon.hub.verbs.admission import Request, Target, readable
+from echelon.hub.verbs.strategic import strategic_merge
 from echelon.hub.web import codec, rendering
 from echelon.hub.web.http import Call, decode, document, read_body, warn
 from echelon.hub.web.options import delete_options, format_of, query_of, time_limit, write_request

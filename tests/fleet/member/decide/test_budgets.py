@@ -3,7 +3,6 @@ import pytest
 from echelon.api.base import IntOrString
 from echelon.fleet.member.decide.budgets import (
     clone_set_limits,
-    clone_set_partition,
     daemon_set_limits,
     deployment_limits,
     stateful_set_unavailable,
@@ -20,6 +19,7 @@ from echelon.fleet.member.decide.budgets import (
         (0, 5, 3, (0, 3)),  # no more than there are
         (2, 0, 4, (2, 0)),
         ("100%", "100%", 4, (4, 4)),
+        ("150%", "150%", 4, (6, 4)),  # a surge has no limit, and no more than all can be missing
     ],
 )
 def test_a_deployment_rounds_its_surge_up_and_its_unavailability_down(
@@ -41,16 +41,6 @@ def test_a_clone_set_rounds_its_unavailability_by_whether_it_surges(
     surge: IntOrString, unavailable: IntOrString, paused: bool, expected: tuple[int, int]
 ) -> None:
     assert clone_set_limits(surge, unavailable, 10, paused=paused) == expected
-
-
-@pytest.mark.parametrize(
-    ("partition", "replicas", "kept"),
-    [(4, 10, 4), (40, 10, 10), ("25%", 10, 3), ("99%", 10, 9), ("99%", 5, 4), ("100%", 5, 5), ("50%", 1, 1), (0, 5, 0)],
-)
-def test_a_partition_below_a_hundred_percent_lets_at_least_one_pod_go(
-    partition: IntOrString, replicas: int, kept: int
-) -> None:
-    assert clone_set_partition(partition, replicas) == kept
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, 1), (3, 3), ("10%", 1), ("35%", 3), ("1%", 1)])

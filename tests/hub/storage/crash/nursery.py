@@ -8,7 +8,7 @@ import click
 
 from echelon.cli import main
 from echelon.hub import server  # noqa: F401 - loaded before the first fork
-from echelon.hub.catalogue import builtin_resources
+from echelon.hub.catalogue.resources import builtin_resources
 
 
 def nursery() -> None:

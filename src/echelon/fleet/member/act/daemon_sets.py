@@ -2,14 +2,14 @@
 
 from echelon.api.base import JSONObject
 from echelon.fleet.member.act.making import delete_pods, keep_revision, make_pod, report
+from echelon.fleet.member.cluster_index import PODS
+from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide import daemon_set
 from echelon.fleet.member.decide.budgets import daemon_set_limits
 from echelon.fleet.member.decide.daemon_set import DaemonSetView
 from echelon.fleet.member.decide.pods import REVISION_LABEL, PodView, next_availability
 from echelon.fleet.member.decide.revisions import with_label
 from echelon.fleet.member.decide.scheduling import DISK_PRESSURE, pinned_node, selected, untolerated
-from echelon.fleet.member.place import Place
-from echelon.fleet.member.sight import PODS
 from echelon.hub.storage.store import Key
 
 # What the pods of a DaemonSet put up with: they belong to the node, whatever its state.
@@ -23,46 +23,46 @@ _TOLERATIONS = [
 ]
 
 
-async def sync(place: Place, key: Key) -> None:
+async def sync(context: MemberContext, key: Key) -> None:
     """Make and delete pods, or report."""
-    entry = place.writer.latest(key)
+    entry = context.writer.latest(key)
     if entry is None or "deletionTimestamp" in entry.object["metadata"]:
         return
     obj = entry.object
-    pods = place.sight.pods_of(obj["metadata"]["uid"])
+    pods = context.index.pods_of(obj["metadata"]["uid"])
     limit = obj["spec"].get("revisionHistoryLimit", 10)
-    revision = await keep_revision(place, obj, limit=limit, used={pod.revision for pod in pods})
-    view = _view(place, obj, revision)
+    revision = await keep_revision(context, obj, limit=limit, used={pod.revision for pod in pods})
+    view = _view(context, obj, revision)
     step = daemon_set.decide(view)
     template = with_label(obj["spec"]["template"], REVISION_LABEL, revision)
     tolerations = [*(template["spec"].get("tolerations") or ()), *_TOLERATIONS]
     for node in step.create:
-        await make_pod(place, obj, template, f"{key.name}-", affinity=_only(node), tolerations=tolerations)
-    await delete_pods(place, key.namespace, step.delete)
+        await make_pod(context, obj, template, f"{key.name}-", affinity=_only(node), tolerations=tolerations)
+    await delete_pods(context, key.namespace, step.delete)
     if step:
         return
     if view.min_ready_seconds and (moment := next_availability(pods, view.min_ready_seconds, view.now)):
-        place.wake_at(key, moment)
+        context.wake_at(key, moment)
     status = daemon_set.status(view, obj["metadata"].get("generation", 1), obj.get("status") or {})
-    await report(place, entry, status)
+    await report(context, entry, status)
 
 
-def _view(place: Place, obj: JSONObject, revision: str) -> DaemonSetView:
+def _view(context: MemberContext, obj: JSONObject, revision: str) -> DaemonSetView:
     spec, namespace = obj["spec"], obj["metadata"]["namespace"]
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
-    nodes = _nodes(place, spec["template"]["spec"])
+    nodes = _nodes(context, spec["template"]["spec"])
     surge, unavailable = daemon_set_limits(rolling.get("maxSurge", 0), rolling.get("maxUnavailable", 1), len(nodes))
     pods: dict[str, tuple[PodView, ...]] = {}
-    for pod in place.sight.pods_of(obj["metadata"]["uid"]):
-        entry = place.writer.latest(Key(PODS, namespace, pod.name))
+    for pod in context.index.pods_of(obj["metadata"]["uid"]):
+        entry = context.writer.latest(Key(PODS, namespace, pod.name))
         node = pod.node or (pinned_node(entry.object["spec"]) if entry else "")
         pods[node] = (*pods.get(node, ()), pod)
     return DaemonSetView(
         nodes=nodes,
         pods=pods,
         update_revision=revision,
-        now=place.now(),
+        now=context.now(),
         surge=surge,
         unavailable=unavailable,
         on_delete=strategy.get("type") == "OnDelete",
@@ -70,11 +70,11 @@ def _view(place: Place, obj: JSONObject, revision: str) -> DaemonSetView:
     )
 
 
-def _nodes(place: Place, pod_spec: JSONObject) -> tuple[str, ...]:
+def _nodes(context: MemberContext, pod_spec: JSONObject) -> tuple[str, ...]:
     tolerations = [*(pod_spec.get("tolerations") or ()), *_TOLERATIONS]
     fit = (
         node.name
-        for node in place.sight.nodes.values()
+        for node in context.index.nodes.values()
         if selected(pod_spec, node) and untolerated(tolerations, node.taints) is None
     )
     return tuple(sorted(fit))

@@ -1,14 +1,14 @@
 """The Deployment controller of a member."""
 
 from echelon.api.base import JSONObject
+from echelon.fleet.member.cluster_index import REPLICA_SETS, reference_to
+from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide import deployment, deployment_status
 from echelon.fleet.member.decide.budgets import deployment_limits
 from echelon.fleet.member.decide.deployment import DeploymentView, SetView, Step
 from echelon.fleet.member.decide.deployment_status import Target
 from echelon.fleet.member.decide.pods import HASH_LABEL
 from echelon.fleet.member.decide.revisions import template_hash, with_label, without_hash
-from echelon.fleet.member.place import Place
-from echelon.fleet.member.sight import REPLICA_SETS, reference_to
 from echelon.hub.storage.store import Entry, Key
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -18,31 +18,31 @@ MOST = "deployment.kubernetes.io/max-replicas"
 _OWN = (REVISION, HISTORY, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-configuration")
 
 
-async def sync(place: Place, key: Key) -> None:
+async def sync(context: MemberContext, key: Key) -> None:
     """Take one step of a rollout, or report."""
-    entry = place.writer.latest(key)
+    entry = context.writer.latest(key)
     if entry is None or "deletionTimestamp" in entry.object["metadata"]:
         return
     obj = entry.object
-    sets = _sets(place, obj)
+    sets = _sets(context, obj)
     current = _current(obj, sets)
-    view = _view(place, obj, sets, current)
+    view = _view(context, obj, sets, current)
     step = deployment.decide(view)
     if step.create is not None:
-        await _create(place, entry, sets, step.create, view)
+        await _create(context, entry, sets, step.create, view)
         return
-    await _resize(place, sets, step, view)
+    await _resize(context, sets, step, view)
     if current is not None:
-        changed = await _renumber(place, sets, current)
+        changed = await _renumber(context, sets, current)
         if step or changed:
             return  # what came of it wakes this again, and then it is reported
-    await _report(place, entry, view, current)
-    await _clean_up(place, obj, view, sets)
+    await _report(context, entry, view, current)
+    await _clean_up(context, obj, view, sets)
 
 
-def _sets(place: Place, obj: JSONObject) -> dict[str, Entry]:
+def _sets(context: MemberContext, obj: JSONObject) -> dict[str, Entry]:
     """Return the ReplicaSets of a Deployment by name, oldest first."""
-    found = [place.writer.latest(key) for key in place.sight.sets_of(obj["metadata"]["uid"])]
+    found = [context.writer.latest(key) for key in context.index.sets_of(obj["metadata"]["uid"])]
     return {each.key.name: each for each in sorted((e for e in found if e), key=lambda each: each.created)}
 
 
@@ -52,7 +52,7 @@ def _current(obj: JSONObject, sets: dict[str, Entry]) -> Entry | None:
     return next((e for e in sets.values() if without_hash(e.object["spec"]["template"]) == wanted), None)
 
 
-def _view(place: Place, obj: JSONObject, sets: dict[str, Entry], current: Entry | None) -> DeploymentView:
+def _view(context: MemberContext, obj: JSONObject, sets: dict[str, Entry], current: Entry | None) -> DeploymentView:
     spec = obj["spec"]
     strategy = spec.get("strategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
@@ -68,12 +68,12 @@ def _view(place: Place, obj: JSONObject, sets: dict[str, Entry], current: Entry 
         recreate=recreate,
         new=_set_view(current) if current else None,
         olds=tuple(_set_view(each) for each in olds),
-        old_pods=sum(_running(place, each) for each in olds) if recreate else 0,
+        old_pods=sum(_running(context, each) for each in olds) if recreate else 0,
     )
 
 
-def _running(place: Place, entry: Entry) -> int:
-    return sum(not pod.ended for pod in place.sight.pods_of(entry.object["metadata"]["uid"]))
+def _running(context: MemberContext, entry: Entry) -> int:
+    return sum(not pod.ended for pod in context.index.pods_of(entry.object["metadata"]["uid"]))
 
 
 def _set_view(entry: Entry) -> SetView:
@@ -95,14 +95,16 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() else None
 
 
-async def _create(place: Place, entry: Entry, sets: dict[str, Entry], size: int, view: DeploymentView) -> None:
+async def _create(
+    context: MemberContext, entry: Entry, sets: dict[str, Entry], size: int, view: DeploymentView
+) -> None:
     obj, spec = entry.object, entry.object["spec"]
     status = obj.get("status") or {}
     collisions = status.get("collisionCount", 0)
     hashed = template_hash(without_hash(spec["template"]), collisions)
     key = Key(REPLICA_SETS, entry.key.namespace, f"{entry.key.name}-{hashed}")
-    if place.writer.latest(key) is not None:  # somebody else's, or another template: take another name
-        await place.writer.replace(entry, status={**status, "collisionCount": collisions + 1})
+    if context.writer.latest(key) is not None:  # somebody else's, or another template: take another name
+        await context.writer.replace(entry, status={**status, "collisionCount": collisions + 1})
         return
     template = with_label(without_hash(spec["template"]), HASH_LABEL, hashed)
     selector = spec["selector"]
@@ -122,7 +124,7 @@ async def _create(place: Place, entry: Entry, sets: dict[str, Entry], size: int,
         "annotations": notes,
         "ownerReferences": [reference_to(obj)],
     }
-    await place.writer.create(key, content, meta)
+    await context.writer.create(key, content, meta)
 
 
 def _revision(entry: Entry) -> int:
@@ -133,7 +135,7 @@ def _highest(sets: dict[str, Entry]) -> int:
     return max((_revision(each) for each in sets.values()), default=0)
 
 
-async def _resize(place: Place, sets: dict[str, Entry], step: Step, view: DeploymentView) -> None:
+async def _resize(context: MemberContext, sets: dict[str, Entry], step: Step, view: DeploymentView) -> None:
     for name, size in step.sizes:
         entry = sets[name]
         obj = entry.object
@@ -141,26 +143,26 @@ async def _resize(place: Place, sets: dict[str, Entry], step: Step, view: Deploy
         parts: dict[str, JSONObject] = {"metadata": {**obj["metadata"], "annotations": notes}}
         if obj["spec"].get("replicas", 1) != size:
             parts["spec"] = {**obj["spec"], "replicas": size}
-        await place.writer.replace(entry, **parts)
+        await context.writer.replace(entry, **parts)
 
 
-async def _renumber(place: Place, sets: dict[str, Entry], current: Entry) -> bool:
+async def _renumber(context: MemberContext, sets: dict[str, Entry], current: Entry) -> bool:
     """Give the ReplicaSet of the present template the highest revision: it may have been there before."""
     others = {name: each for name, each in sets.items() if each is not current}
     if _revision(current) > _highest(others):
         return False
-    entry = place.writer.latest(current.key)
+    entry = context.writer.latest(current.key)
     if entry is None:
         return False
     meta = entry.object["metadata"]
     notes = meta.get("annotations") or {}
     history = [each for each in (notes.get(HISTORY), notes.get(REVISION)) if each]
     notes = {**notes, REVISION: str(_highest(others) + 1), HISTORY: ",".join(history)}
-    await place.writer.replace(entry, metadata={**meta, "annotations": notes})
+    await context.writer.replace(entry, metadata={**meta, "annotations": notes})
     return True
 
 
-async def _report(place: Place, entry: Entry, view: DeploymentView, current: Entry | None) -> None:
+async def _report(context: MemberContext, entry: Entry, view: DeploymentView, current: Entry | None) -> None:
     obj, meta = entry.object, entry.object["metadata"]
     notes = meta.get("annotations") or {}
     target, revision = Target.SAME, notes.get(REVISION)
@@ -174,19 +176,19 @@ async def _report(place: Place, entry: Entry, view: DeploymentView, current: Ent
         generation=meta.get("generation", 1),
         deadline=obj["spec"].get("progressDeadlineSeconds", 600),
         target=target,
-        now=place.moment(),
+        now=context.moment(),
     )
     if reported.again is not None:
-        place.wake_at(entry.key, reported.again)
+        context.wake_at(entry.key, reported.again)
     if target is not Target.SAME:
         # Kubernetes writes this through the status, so it is no new generation.
         renewed = {**meta, "annotations": {**notes, REVISION: revision}}
-        await place.writer.replace(entry, metadata=renewed, status=reported.status)
+        await context.writer.replace(entry, metadata=renewed, status=reported.status)
     elif reported.status != (obj.get("status") or {}):
-        await place.writer.replace(entry, status=reported.status)
+        await context.writer.replace(entry, status=reported.status)
 
 
-async def _clean_up(place: Place, obj: JSONObject, view: DeploymentView, sets: dict[str, Entry]) -> None:
+async def _clean_up(context: MemberContext, obj: JSONObject, view: DeploymentView, sets: dict[str, Entry]) -> None:
     """Delete the oldest empty ReplicaSets beyond what history keeps, once a rollout is through."""
     new = view.new
     if not (new and new.available == view.replicas and not any(each.size for each in view.olds)):
@@ -194,4 +196,4 @@ async def _clean_up(place: Place, obj: JSONObject, view: DeploymentView, sets: d
     empty = [sets[each.name] for each in view.olds if not each.replicas]
     empty.sort(key=_revision)
     for entry in empty[: max(0, len(empty) - obj["spec"].get("revisionHistoryLimit", 10))]:
-        await place.writer.delete(entry)
+        await context.writer.delete(entry)

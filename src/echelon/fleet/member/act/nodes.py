@@ -2,10 +2,10 @@
 
 from echelon.api.base import JSONObject
 from echelon.fleet.member.act import pods
+from echelon.fleet.member.cluster_index import NODES
+from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide.scheduling import DISK_PRESSURE, untolerated
-from echelon.fleet.member.place import Place
 from echelon.fleet.member.profile import NodeShape, Profile
-from echelon.fleet.member.sight import NODES
 from echelon.hub.storage.store import Key
 
 _FULL = (DISK_PRESSURE, "", "NoSchedule")
@@ -21,22 +21,22 @@ def node_names(profile: Profile) -> list[str]:
     return [f"{profile.name}-node-{number + 1}" for number in range(len(profile.nodes))]
 
 
-async def make_nodes(place: Place) -> None:
+async def make_nodes(context: MemberContext) -> None:
     """Make the nodes that the profile has and the cluster has not."""
-    for name, shape in zip(node_names(place.profile), place.profile.nodes, strict=True):
+    for name, shape in zip(node_names(context.profile), context.profile.nodes, strict=True):
         key = Key(NODES, "", name)
-        if place.writer.latest(key) is not None:
+        if context.writer.latest(key) is not None:
             continue
         content: JSONObject = {"spec": {}}
         if shape.taints:
             content["spec"]["taints"] = [{"key": k, "value": v, "effect": e} for k, v, e in shape.taints]
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-        labels |= {"topology.kubernetes.io/region": place.profile.region, **shape.labels}
-        await place.writer.create(key, content, {"labels": labels}, status=_status(place, name, shape))
+        labels |= {"topology.kubernetes.io/region": context.profile.region, **shape.labels}
+        await context.writer.create(key, content, {"labels": labels}, status=_status(context, name, shape))
 
 
-def _status(place: Place, name: str, shape: NodeShape) -> JSONObject:
-    now = place.cluster.timestamp()
+def _status(context: MemberContext, name: str, shape: NodeShape) -> JSONObject:
+    now = context.cluster.timestamp()
     room = {"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods}
     ready = _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now)
     return {
@@ -45,7 +45,7 @@ def _status(place: Place, name: str, shape: NodeShape) -> JSONObject:
         "conditions": [*(_condition(kind, "False", *words, now) for kind, words in _CALM.items()), ready],
         "addresses": [{"type": "Hostname", "address": name}],
         "nodeInfo": {
-            "kubeletVersion": place.profile.version,
+            "kubeletVersion": context.profile.version,
             "operatingSystem": "linux",
             "architecture": "amd64",
             "osImage": "Simulated Linux",
@@ -59,29 +59,29 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> J
     return {"type": kind, "status": status, **times, "reason": reason, "message": message}
 
 
-async def sync(place: Place, key: Key) -> None:
+async def sync(context: MemberContext, key: Key) -> None:
     """See to the disk of a node, and to the pods of one that is gone."""
-    entry, view = place.writer.latest(key), place.sight.nodes.get(key.name)
+    entry, view = context.writer.latest(key), context.index.nodes.get(key.name)
     if entry is None or view is None:
-        for pod in place.sight.pods_on(key.name):
-            if found := place.writer.latest(pod):
-                await place.writer.delete(found, grace=0)
+        for pod in context.index.pods_on(key.name):
+            if found := context.writer.latest(pod):
+                await context.writer.delete(found, grace=0)
         return
-    full = place.script.disk_full(key.name, place.elapsed())
+    full = context.script.disk_full(key.name, context.elapsed())
     if full != (_FULL in view.taints):
-        await _set_disk(place, key, full=full)
+        await _set_disk(context, key, full=full)
     if full:
-        for each in place.sight.pods_on(key.name):
-            found = place.writer.latest(each)
+        for each in context.index.pods_on(key.name):
+            found = context.writer.latest(each)
             if found and untolerated(found.object["spec"].get("tolerations") or (), [_FULL]):
-                await pods.evict(place, each)
+                await pods.evict(context, each)
 
 
-async def _set_disk(place: Place, key: Key, *, full: bool) -> None:
-    entry = place.writer.latest(key)
+async def _set_disk(context: MemberContext, key: Key, *, full: bool) -> None:
+    entry = context.writer.latest(key)
     if entry is None:
         return
-    obj, now = entry.object, place.cluster.timestamp()
+    obj, now = entry.object, context.cluster.timestamp()
     taints = [t for t in (obj.get("spec") or {}).get("taints") or () if t["key"] != DISK_PRESSURE]
     condition = _condition("DiskPressure", "False", *_CALM["DiskPressure"], now)
     if full:
@@ -94,15 +94,15 @@ async def _set_disk(place: Place, key: Key, *, full: bool) -> None:
     status = obj["status"]
     conditions = [condition if each["type"] == "DiskPressure" else each for each in status["conditions"]]
     new = {**obj, "spec": spec, "status": {**status, "conditions": conditions}}
-    await place.cluster.store.put(key, new, expected=entry.revision)
+    await context.cluster.store.put(key, new, expected=entry.revision)
 
 
-async def beat(place: Place) -> None:
+async def beat(context: MemberContext) -> None:
     """Let the nodes say that they are alive."""
-    now = place.cluster.timestamp()
-    for name in node_names(place.profile):
-        entry = place.writer.latest(Key(NODES, "", name))
+    now = context.cluster.timestamp()
+    for name in node_names(context.profile):
+        entry = context.writer.latest(Key(NODES, "", name))
         if entry is not None:
             status = entry.object["status"]
             conditions = [{**each, "lastHeartbeatTime": now} for each in status["conditions"]]
-            await place.writer.replace(entry, status={**status, "conditions": conditions})
+            await context.writer.replace(entry, status={**status, "conditions": conditions})

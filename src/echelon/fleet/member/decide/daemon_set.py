@@ -46,10 +46,10 @@ class Step:
 
 def decide(view: DaemonSetView) -> Step:
     """Return the next step; none when there is nothing to do before something else happens."""
-    return _place(view) or (Step() if view.on_delete else _surge(view) if view.surge else _replace(view))
+    return _context(view) or (Step() if view.on_delete else _surge(view) if view.surge else _replace(view))
 
 
-def _place(view: DaemonSetView) -> Step:
+def _context(view: DaemonSetView) -> Step:
     """Run one pod on each node, and none elsewhere. A pod that ended is replaced; one that is ending is waited for."""
     gone = [pod.name for pods in view.pods.values() for pod in pods if pod.ended and not pod.terminating]
     gone += [pod.name for node in view.pods if node not in view.nodes for pod in view.on(node)]

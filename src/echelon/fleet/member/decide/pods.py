@@ -1,11 +1,11 @@
 """A pod as controllers see it: the few facts that decisions need, read once when the pod changes."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.times import parse_time
 
 HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"
@@ -52,7 +52,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
 
 def seconds(timestamp: str | None) -> float:
     """Read a time of the wire."""
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0
+    moment = parse_time(timestamp)
+    return moment.timestamp() if moment else 0.0
 
 
 def read_pod(pod: JSONObject, requests: tuple[int, int] = (0, 0)) -> PodView:

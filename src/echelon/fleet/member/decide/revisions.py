@@ -1,26 +1,16 @@
 """Names of revisions: a short hash of a pod template, the same wherever and whenever it is made."""
 
-import hashlib
-
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.short_hash import short_hash
 from echelon.fleet.member.decide.pods import HASH_LABEL
-
-# The letters of generated names: no vowels, so no words.
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_LENGTH = 10
 
 
 def template_hash(template: JSONObject, collisions: int = 0) -> str:
     """Return the hash of a template; after a collision there is another one."""
     text = msgspec.json.encode(template, order="sorted") + b"#%d" % collisions
-    number = int.from_bytes(hashlib.sha256(text).digest()[:8])
-    letters = []
-    for _ in range(_LENGTH):
-        number, letter = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[letter])
-    return "".join(letters)
+    return short_hash(text)
 
 
 def without_hash(template: JSONObject) -> JSONObject:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.engine.placement.quantity import QuantityError, parse_quantity
+from echelon.api.quantity import QuantityError, parse_quantity
 
 DISK_PRESSURE = "node.kubernetes.io/disk-pressure"
 

@@ -1,0 +1,1 @@
+"""What is served: resources, their versions, schemas and columns."""

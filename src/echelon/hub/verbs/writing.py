@@ -1,0 +1,302 @@
+"""The writing verbs: create, update and patch, on objects and on their status.
+
+A verb runs without an `await` from reading the latest state to handing the new object to the store; only the wait for
+durability comes after. So a write is atomic, and a patch never loses a race inside the server. Each verb returns what
+was stored; a dry run does all but store.
+"""
+
+import copy
+from collections.abc import Callable
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.hub import apply
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.schema import causes
+from echelon.hub.storage.store import Entry, Key, ObjectTooLarge, StaleWrite
+from echelon.hub.verbs import admission
+from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.enforcing import enforce
+from echelon.kube import errors
+
+# A new name collides once in millions; several in a row mean that the prefix is used up.
+_NAME_TRIES = 8
+
+
+class Written(msgspec.Struct, frozen=True):
+    """An object as it was stored, or would have been; `entry` is None for a dry run."""
+
+    object: JSONObject
+    entry: Entry | None
+    created: bool = False
+
+
+# Makes the new object from the present one.
+Change = Callable[[JSONObject], JSONObject]
+
+# Metadata that only the server decides on.
+SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+
+
+async def create(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
+    """Store a new object."""
+    obj = admission.admit_body(target.resource, body, request)
+    admission.check_namespace(target, obj)
+    if obj["metadata"].get("resourceVersion"):
+        # Kubernetes does not take this for the client's mistake, so programs that look at the code see a 500.
+        raise errors.ApiError("resourceVersion should not be set on objects to be created")
+    obj["metadata"].pop("managedFields", None)
+    return await _create(cluster, target, obj, request)
+
+
+async def update(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
+    """Replace an object by what the client sends, if nobody else wrote meanwhile."""
+    kind = target.resource.kind
+    new = admission.admit_body(target.resource, body, request)
+    admission.check_namespace(target, new)
+    admission.check_name(target, new)
+    old = latest(cluster, target)
+    if not new["metadata"].get("resourceVersion") and not strategy_of(target.resource).unconditional_update:
+        cause = causes.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise errors.invalid(kind.plural, kind.group, target.name, [cause])
+    return await _update(cluster, target, old, new, request, before=target.resource.outgoing(old.object))
+
+
+async def patch(cluster: LogicalCluster, target: Target, change: Change, request: Request) -> Written:
+    """Change an object by a function of its present state."""
+    resource, old = target.resource, latest(cluster, target)
+    before = resource.outgoing(old.object)
+    changed = change(before)
+    try:
+        admitted = before if old.admitted_by is resource else None
+        new = admission.admit_body(resource, changed, request, admitted=admitted)
+    except errors.BadRequest as error:
+        raise _bad_patch(error) from None
+    admission.check_namespace(target, new)
+    admission.check_name(target, new)
+    _check_same(target, before, new)
+    try:
+        return await _update(cluster, target, old, new, request, before=before)
+    except admission.Undecodable as error:
+        raise _bad_patch(error) from None
+
+
+def _bad_patch(error: errors.BadRequest) -> errors.Invalid:
+    """Say that it was the patch that made something unreadable of a good object."""
+    return errors.invalid("", "", "", [errors.Cause("patch", f"Invalid value: {error.message}")])
+
+
+def _check_same(target: Target, before: JSONObject, new: JSONObject) -> None:
+    """Refuse a patch that was meant for an object that had this name before."""
+    uid = new["metadata"].get("uid")
+    if uid and uid != before["metadata"]["uid"]:
+        kind, cause = target.resource.kind, causes.invalid("metadata.uid", uid, "field is immutable")
+        raise errors.invalid(kind.kind, kind.group, target.name, [cause])
+
+
+async def server_side_apply(
+    cluster: LogicalCluster, target: Target, config: JSONObject, request: Request, *, force: bool
+) -> Written:
+    """Make the object have what a manager wants, and forget what that manager no longer wants."""
+    resource, kind = target.resource, target.resource.kind
+    config = admission.admit_config(resource, config, request)
+    config["metadata"].setdefault("name", target.name)
+    admission.check_namespace(target, config)
+    admission.check_name(target, config)
+    old = cluster.store.latest(target.key)
+    if old is None and target.subresource:
+        raise errors.not_found(kind.plural, kind.group, target.name)
+    if old is None and (uid := config["metadata"].get("uid")):
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise errors.conflict(kind.plural, kind.group, target.name, why)
+    before = resource.outgoing(old.object) if old else None
+    merged = apply.apply(
+        before,
+        config,
+        resource.schema,
+        manager=request.field_manager,
+        api_version=kind.api_version,
+        subresource=target.subresource,
+        force=force,
+        now=cluster.timestamp(),
+        reset=apply.reset_fields(target.subresource, has_status=kind.status),
+    )
+    managed = merged["metadata"]["managedFields"]
+    merged = resource.structural.prune(merged)[0]
+    resource.structural.default(merged)
+    if old is None or before is None:
+        return await _create(cluster, target, merged, request, managed)
+    _check_same(target, before, config)
+    for name in ("uid", "resourceVersion"):  # preconditions of the config, not fields to merge
+        merged["metadata"][name] = config["metadata"].get(name, "")
+    return await _update(cluster, target, old, merged, request, before=before, managed=managed)
+
+
+async def _create(
+    cluster: LogicalCluster, target: Target, obj: JSONObject, request: Request, managed: list[JSONObject] | None = None
+) -> Written:
+    resource, kind, meta = target.resource, target.resource.kind, obj["metadata"]
+    key = Key(resource.stored_as, target.namespace, _choose_name(cluster, target, meta))
+    admission.check_namespace_lifecycle(cluster, target, key.name)
+    for name in SERVER_OWNED:
+        meta.pop(name, None)
+    meta.update(uid=cluster.new_uid(), creationTimestamp=cluster.timestamp())
+    strategy = strategy_of(resource)
+    if strategy.counts_generations:
+        meta["generation"] = 1
+    if kind.status:
+        obj.pop("status", None)
+    if strategy.first_status is not None:
+        obj["status"] = copy.deepcopy(strategy.first_status)
+    strategy.prepare_create(cluster, obj, request.user)
+    admission.validate(target, obj, None)
+    _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
+    enforce(cluster, target, request, new=obj)
+    if request.dry_run:
+        if cluster.store.latest(key) is not None:
+            raise errors.already_exists(kind.plural, kind.group, key.name)
+        return Written(obj, None, created=True)
+    entry = await _put(cluster, target, key, obj, expected=0, as_admitted=strategy.stores_as_admitted)
+    return Written(obj, entry, created=True)
+
+
+def _choose_name(cluster: LogicalCluster, target: Target, meta: JSONObject) -> str:
+    """Return the new object's name: the given one, or one made from `generateName`."""
+    kind, prefix = target.resource.kind, meta.get("generateName") or ""
+    name = meta.get("name") or ""
+    if not name and not prefix:
+        cause = errors.Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired")
+        raise errors.invalid(kind.kind, kind.group, "", [cause])
+    if name:
+        return str(name)
+    for _ in range(_NAME_TRIES):
+        chosen = cluster.generated_name(prefix)
+        if cluster.store.latest(Key(target.resource.stored_as, target.namespace, chosen)) is None:
+            meta["name"] = chosen
+            return chosen
+    raise errors.already_exists(kind.plural, kind.group, chosen)
+
+
+async def _update(
+    cluster: LogicalCluster,
+    target: Target,
+    old: Entry,
+    new: JSONObject,
+    request: Request,
+    *,
+    before: JSONObject,
+    managed: list[JSONObject] | None = None,
+) -> Written:
+    """Take a whole new object, as admitted, through what every update has in common."""
+    resource, strategy = target.resource, strategy_of(target.resource)
+    meta = new["metadata"]
+    admission.check_preconditions(target, old, meta.get("uid", ""), meta.get("resourceVersion", ""))
+    new = _only_through(target, new, before)
+    _keep_server_owned(new["metadata"], before["metadata"])
+    if target.subresource != "status":
+        strategy.prepare_update(cluster, new, before, request.user)
+    if strategy.counts_generations and strategy.desired_state_changed(new, before):
+        new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+    admission.validate(target, new, before)
+    _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
+    enforce(cluster, target, request, new=new, old=before)
+    if new == before:
+        return Written(before, old)
+    if request.dry_run:
+        return Written(new, None)
+    # An endpoint of several puts together what it admitted and what was there.
+    as_admitted = strategy.stores_as_admitted and (old.admitted_by is resource or not resource.kind.status)
+    return Written(new, await store_update(cluster, target, old, new, as_admitted=as_admitted))
+
+
+def _only_through(target: Target, new: JSONObject, before: JSONObject) -> JSONObject:
+    """Limit an update to what its endpoint may change: the status through `status`, the rest through the object."""
+    if target.subresource == "status":
+        meta = {key: value for key, value in before["metadata"].items() if key != "managedFields"}
+        if "managedFields" in new["metadata"]:
+            meta["managedFields"] = new["metadata"]["managedFields"]
+        limited, source = {**before, "metadata": meta}, new
+    elif target.resource.kind.status:
+        limited, source = new, before
+    else:
+        return new
+    limited.pop("status", None)
+    if "status" in source:
+        limited["status"] = source["status"]
+    return limited
+
+
+def _keep_server_owned(meta: JSONObject, before: JSONObject) -> None:
+    for name in SERVER_OWNED:
+        if name in before:
+            meta[name] = before[name]
+        else:
+            meta.pop(name, None)
+
+
+def _managed(
+    cluster: LogicalCluster, target: Target, before: JSONObject | None, new: JSONObject, request: Request
+) -> list[JSONObject]:
+    return apply.track_update(
+        before,
+        new,
+        target.resource.schema,
+        manager=request.field_manager,
+        api_version=target.resource.kind.api_version,
+        subresource=target.subresource,
+        now=cluster.timestamp(),
+        reset=apply.reset_fields(target.subresource, has_status=target.resource.kind.status),
+    )
+
+
+def _own(meta: JSONObject, managed: list[JSONObject]) -> None:
+    meta.pop("managedFields", None)
+    if managed:
+        meta["managedFields"] = managed
+
+
+def latest(cluster: LogicalCluster, target: Target) -> Entry:
+    """Return what the next write builds on."""
+    entry = cluster.store.latest(target.key)
+    if entry is None:
+        raise errors.not_found(target.resource.kind.plural, target.resource.kind.group, target.name)
+    return entry
+
+
+async def store_update(
+    cluster: LogicalCluster, target: Target, old: Entry, new: JSONObject, *, as_admitted: bool = False
+) -> Entry:
+    """Store a new state; the last finalizer of a deleted object takes the object with it.
+
+    `as_admitted`: admitting the state once more would not change it.
+    """
+    if new["metadata"].get("deletionTimestamp") and strategy_of(target.resource).may_go(new):
+        return await cluster.store.remove(old.key, target.resource.incoming(new), expected=old.revision)
+    return await _put(cluster, target, old.key, new, expected=old.revision, as_admitted=as_admitted)
+
+
+async def _put(
+    cluster: LogicalCluster, target: Target, key: Key, obj: JSONObject, *, expected: int, as_admitted: bool
+) -> Entry:
+    resource = target.resource
+    # What is converted on the way in and out may come back different.
+    admitted_by = resource if as_admitted and resource.to_storage is None else None
+    try:
+        return await cluster.store.put(key, resource.incoming(obj), expected=expected, admitted_by=admitted_by)
+    except ObjectTooLarge:
+        raise errors.ApiError("etcdserver: request is too large") from None
+    except StaleWrite:
+        kind = target.resource.kind
+        if expected == 0:
+            raise errors.already_exists(kind.plural, kind.group, key.name) from None
+        raise errors.stale(kind.plural, kind.group, key.name) from None
