@@ -108,7 +108,7 @@ class PlacementReconciler:
         if way.actions:
             self._wrote[key] = asyncio.get_running_loop().time()
         look_again = None if schedule.look_again is None else max(schedule.look_again - now, timedelta())
-        return Plan(way.actions, self._status(placement, schedule, desired, now), look_again)
+        return Plan(way.actions, self._status(placement, schedule, desired, now), look_again, status_waits=True)
 
     def _wait(self, placement: Placement, *, first: bool) -> Plan:
         """Plan nothing for now, because the caches do not know enough; say so once."""
