@@ -23,9 +23,9 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CL
 from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.controllers.placement import decision_writes, publication
-from echelon.controllers.placement.publication import REGROUP_ANNOTATION
 from echelon.controllers.running import Controllers, Lease
+from echelon.engine.placement import desired
+from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.publish import publish
 from echelon.engine.placement.slices import reslice
 from echelon.fleet.loop import running
@@ -52,7 +52,7 @@ CRUEL = Faults(crash=0.2, late_write=0.5, stale=0.3, delay=0.3, conflict=0.1, la
 def small_decisions() -> Iterator[None]:
     """Have decisions of at most `LIMIT` clusters. The engine takes any limit; controllers know that of the API only."""
     cut, order = partial(reslice, limit=LIMIT), partial(publish, limit=LIMIT)
-    with patch.object(publication, "reslice", cut), patch.object(decision_writes, "publish", order):
+    with patch.object(desired, "reslice", cut), patch.object(desired, "publish", order):
         yield
 
 

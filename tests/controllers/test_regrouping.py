@@ -2,7 +2,8 @@
 
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.controllers.placement.publication import MARK_ANNOTATION, REGROUP_ANNOTATION
+from echelon.engine.placement.current import STAMP_ANNOTATION
+from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from tests.controllers.hub import NS, Hub, names, told
 from tests.controllers.test_rolling_update import members, strategy
 
@@ -85,7 +86,7 @@ def test_decisions_that_another_version_made_are_taken_over_as_they_are() -> Non
         await hub.settle()
         await hub.stop()
         for name in await hub.decisions():
-            await hub.patch(PLACEMENT_DECISION, name, {"metadata": {"annotations": {MARK_ANNOTATION: None}}}, NS)
+            await hub.patch(PLACEMENT_DECISION, name, {"metadata": {"annotations": {STAMP_ANNOTATION: None}}}, NS)
         swapped = {"p-decision-1": ["b", "c"], "p-decision-2": ["a"]}
         for name, clusters in swapped.items():
             listed = [{"clusterName": cluster, "reason": ""} for cluster in clusters]

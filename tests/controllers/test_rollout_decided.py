@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import Placement, PlacementDecision
-from echelon.controllers.placement.publication import MARK_ANNOTATION
 from echelon.controllers.work_set.decided import QUIET_SECONDS, Listed, are_doubtful
+from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
 from echelon.engine.work_set.view import read_placement
@@ -191,7 +191,7 @@ def test_no_status_agrees_with_decisions_of_echelon_in_which_a_cluster_is_on_its
 def test_decisions_of_echelon_are_believed_as_soon_as_there_is_a_status_after_them() -> None:
     groups: Grouping = (frozenset("ab"), frozenset("cd"))
     slices: Slices = {index: (5, clusters) for index, clusters in enumerate(groups)}
-    ours, others = decisions_of(slices, **{MARK_ANNOTATION: "1:x"}), decisions_of(slices)
+    ours, others = decisions_of(slices, **{STAMP_ANNOTATION: "1:x"}), decisions_of(slices)
     for version, doubtful in (("4", True), ("6", False)):
         assert are_doubtful(placement_of(6, status_of(groups)), version, ours, None) is doubtful
     assert are_doubtful(placement_of(6, status_of(groups)), "6", others, None)

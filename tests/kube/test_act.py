@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from echelon.api.core import CONFIG_MAP, NAMESPACE
-from echelon.engine.plan import Apply, Create, Delete, Emit, Patch, Plan, Reference, Together
+from echelon.engine.plan import Apply, Create, Delete, Emit, InOrder, Patch, Plan, Reference, Together
 from echelon.fleet.loop import run
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
-from echelon.kube.act import AT_ONCE, Failed, Superseded, Written, act
+from echelon.kube.act import Failed, Superseded, Written, act
 from echelon.kube.client import MergePatch
 from echelon.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from echelon.kube.metrics import Metrics
+from echelon.kube.pace import AT_ONCE, Pace
 
 
 class Heard:
@@ -92,7 +93,7 @@ def test_what_follows_a_failure_is_left_out_and_every_outcome_is_known() -> None
         metrics = Metrics()
         await client.create(CONFIG_MAP, body("taken"), "default")
         status = Patch(CONFIG_MAP, "a", {"data": {"k": "1"}}, "default")
-        plan = Plan((create("a"), create("taken"), create("b")), status)
+        plan = Plan((create("a"), create("taken"), create("b")), status, status_waits=True)
         outcomes = [each async for each in act(plan, client, Heard(), manager="tester", metrics=metrics)]
         made, failed = outcomes
         assert isinstance(made, Written)
@@ -105,6 +106,128 @@ def test_what_follows_a_failure_is_left_out_and_every_outcome_is_known() -> None
         assert sample("echelon_writes_total", {"verb": "create", "kind": "configmaps", "code": "409"}) == 1
 
     in_hub(story)
+
+
+def test_the_status_is_tried_whatever_became_of_the_actions() -> None:
+    async def story(client: InProcessClient) -> None:
+        await client.create(CONFIG_MAP, body("taken"), "default")
+        status = Patch(CONFIG_MAP, "taken", {"data": {"k": "1"}}, "default")
+        plan = Plan((create("taken"), create("never")), status)
+        outcomes = [each async for each in act(plan, client, Heard(), manager="tester")]
+        assert [type(each) for each in outcomes] == [Failed, Written]
+        assert await names(client) == ["taken"]
+        assert (await client.get(CONFIG_MAP, "taken", "default")).data == {"k": "1"}
+
+    in_hub(story)
+
+
+def test_a_failure_holds_back_what_waits_for_it_and_nothing_else() -> None:
+    async def story(client: InProcessClient) -> None:
+        heard = Heard()
+        await client.create(CONFIG_MAP, body("taken"), "default")
+        about = {name: Emit(Reference(CONFIG_MAP, name, "default"), "Made", "Make", name) for name in ("a", "b", "c")}
+        rows = (
+            InOrder((create("a"), about["a"], create("a2"))),
+            InOrder((create("taken"), about["b"], create("b2"))),
+            InOrder((create("c"), about["c"], create("c2"))),
+        )
+        plan = Plan((Together(rows), create("never")))
+        outcomes = [each async for each in act(plan, client, heard, manager="tester")]
+        assert [each.write.name for each in outcomes if isinstance(each, Failed)] == ["taken"]
+        assert await names(client) == ["a", "a2", "c", "c2", "taken"]
+        assert {event.note for event in heard.events} == {"a", "c"}
+
+    in_hub(story)
+
+
+class Busy(InProcessClient):
+    """A server that takes its time, and knows how many requests were under way at once."""
+
+    running = most = asked = 0
+
+    async def create(self, *args: Any, **options: Any) -> Any:
+        self.running, self.asked = self.running + 1, self.asked + 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(1)
+        self.running -= 1
+        return await super().create(*args, **options)
+
+
+def under_load(story: Callable[[Busy], Awaitable[None]]) -> None:
+    async def main() -> None:
+        cluster = memory_cluster(seed=1)
+        await bootstrap(cluster)
+        await story(Busy(cluster, ROOT))
+
+    run(main())
+
+
+def burst(prefix: str, count: int = 100) -> Together:
+    return Together(tuple(create(f"{prefix}{number:03}") for number in range(count)))
+
+
+def test_a_burst_that_is_taken_doubles_until_the_server_is_busy() -> None:
+    async def story(client: Busy) -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        await done(client, burst("c"))
+        # 1, 2, 4, 8 and 16 in the first five seconds, then 32 at a time.
+        assert loop.time() - began == 5 + 3
+        assert client.most == AT_ONCE
+
+    under_load(story)
+
+
+def test_a_burst_that_is_refused_costs_one_request_at_a_time_and_all_are_tried() -> None:
+    async def story(client: Busy) -> None:
+        await done(client, burst("c", 20))
+        client.most = client.asked = 0
+        plan = Plan((burst("c", 20),))
+        outcomes = [each async for each in act(plan, client, Heard(), manager="tester")]
+        assert all(isinstance(each, Failed) for each in outcomes)
+        assert (client.asked, client.most) == (20, 1)
+
+    under_load(story)
+
+
+def test_what_a_burst_learned_of_the_server_holds_for_the_next_ones() -> None:
+    async def story(client: Busy) -> None:
+        pace = Pace()
+        await done(client, burst("a"), pace=pace)
+        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        await done(client, burst("b", AT_ONCE), pace=pace)
+        assert loop.time() - began == 1
+        with pytest.raises(AlreadyExists):
+            await done(client, burst("b", 10), pace=pace)
+        client.most = 0
+        await done(client, burst("d", 3), pace=pace)
+        assert client.most == 2  # one, and then two
+
+    under_load(story)
+
+
+def test_plans_that_share_a_pace_have_no_more_under_way_than_one() -> None:
+    async def story(client: Busy) -> None:
+        pace = Pace()
+        await asyncio.gather(*(done(client, burst(prefix), pace=pace) for prefix in "abcd"))
+        assert client.most == AT_ONCE
+
+    under_load(story)
+
+
+def test_a_plan_that_is_cancelled_while_it_waits_its_turn_takes_nobody_elses() -> None:
+    async def story(client: Busy) -> None:
+        pace = Pace()
+        first = asyncio.create_task(done(client, burst("a", 3), pace=pace))
+        await asyncio.sleep(0.5)
+        second = asyncio.create_task(done(client, burst("b", 3), pace=pace))
+        await asyncio.sleep(0.1)
+        second.cancel()
+        await asyncio.wait([second])
+        await first
+        await done(client, burst("c", 3), pace=pace)
+        assert await names(client) == ["a000", "a001", "a002", "c000", "c001", "c002"]
+
+    under_load(story)
 
 
 def test_many_writes_stop_soon_after_nobody_wants_them_any_more() -> None:

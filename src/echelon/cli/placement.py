@@ -23,7 +23,8 @@ from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, listed, output_option, print_document
-from echelon.controllers.placement.publication import REGROUP_ANNOTATION, owners_of
+from echelon.engine.placement.current import owners_of
+from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation, explain
 from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.placement.slices import read_slice, recall

@@ -12,7 +12,7 @@ from echelon.api.base import JSONObject
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.placement.publication import PLACEMENT_LABEL
+from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
 from echelon.engine.work_set.conditions import BLOCKED, WRITE_FAILED
 from echelon.engine.work_set.content import read_content

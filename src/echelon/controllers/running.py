@@ -7,11 +7,13 @@ built anew each time that the lease is won, so nothing that a former leader knew
 
 import asyncio
 import gc
+import importlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
+from types import ModuleType
 from typing import Any
 
 from echelon.api.coordination import LEASE
@@ -19,14 +21,9 @@ from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
 from echelon.api.times import parse_time
-from echelon.controllers.cluster import health, registration, sets
 from echelon.controllers.ground import Ground
-from echelon.controllers.placement import multicluster
-from echelon.controllers.placement import sources as placement_sources
 from echelon.controllers.placement.metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
-from echelon.controllers.work_set import expiry
-from echelon.controllers.work_set import sources as work_set_sources
 from echelon.kube.client import Client, Reader
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller
@@ -76,22 +73,36 @@ def installing(missing: Sequence[Kind[Any]], controllers: Sequence[str]) -> Iter
 
 @dataclass(frozen=True)
 class _Known:
-    kinds: tuple[Kind[Any], ...]
-    build: Callable[[Ground, PlacementMetrics], Controller]
+    """Where a controller is: imported when it is to run, because the half of a start is imports."""
+
+    module: str
+    function: str
+    measured: bool = False  # whether it keeps the metrics of placements
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        kinds: tuple[Kind[Any], ...] = self._imported.KINDS
+        return kinds
+
+    def build(self, ground: Ground, metrics: PlacementMetrics) -> Controller:
+        controller: Callable[..., Controller] = getattr(self._imported, self.function)
+        return controller(ground, metrics) if self.measured else controller(ground)
+
+    @property
+    def _imported(self) -> ModuleType:
+        return importlib.import_module(f"echelon.controllers.{self.module}")
 
 
 MULTICLUSTER = "multicluster"
 
 _CONTROLLERS = {
-    "placement": _Known(placement_sources.KINDS, placement_sources.placement_controller),
-    "cluster-sets": _Known(sets.KINDS, lambda ground, _: sets.cluster_sets_controller(ground)),
-    "cluster-health": _Known(health.KINDS, lambda ground, _: health.cluster_health_controller(ground)),
-    "cluster-registration": _Known(
-        registration.KINDS, lambda ground, _: registration.cluster_registration_controller(ground)
-    ),
-    "work-sets": _Known(work_set_sources.KINDS, lambda ground, _: work_set_sources.work_sets_controller(ground)),
-    "work-expiry": _Known(expiry.KINDS, lambda ground, _: expiry.work_expiry_controller(ground)),
-    MULTICLUSTER: _Known(multicluster.KINDS, lambda ground, _: multicluster.multicluster_controller(ground)),
+    "placement": _Known("placement.sources", "placement_controller", measured=True),
+    "cluster-sets": _Known("cluster.sets", "cluster_sets_controller"),
+    "cluster-health": _Known("cluster.health", "cluster_health_controller"),
+    "cluster-registration": _Known("cluster.registration", "cluster_registration_controller"),
+    "work-sets": _Known("work_set.sources", "work_sets_controller"),
+    "work-expiry": _Known("work_set.expiry", "work_expiry_controller"),
+    MULTICLUSTER: _Known("placement.multicluster", "multicluster_controller"),
 }
 # Those that run unless others are named.
 NAMES = tuple(name for name in _CONTROLLERS if name != MULTICLUSTER)

@@ -1,8 +1,9 @@
 """Plans: what a reconciler wants to be done, as data.
 
 Because a plan is data, a dry run is a plan that nobody acts on, a crash test stops between any two actions, and a
-simulation replays them. Actions are carried out in order, and the first one that fails is the last: what follows may
-rely on it. The failure is a fact for the next plan.
+simulation replays them. A plan says which actions wait for which: those of `InOrder`, and of the plan itself, wait for
+the one before them, those of `Together` for nothing. An action that fails holds back those that wait for it and no
+others. The failure is a fact for the next plan.
 """
 
 from dataclasses import dataclass
@@ -97,26 +98,39 @@ Write: TypeAlias = Create | Patch | Apply | Delete
 
 
 @dataclass(frozen=True)
+class InOrder:
+    """Actions each of which waits for the one before it."""
+
+    actions: tuple[Write | Emit, ...]
+
+
+@dataclass(frozen=True)
 class Together:
-    """Writes that do not depend on each other and may be made at once, in any order, each to an object of its own.
+    """Actions that do not wait for each other and may be carried out at once, in any order, each on other objects.
 
     All of them are tried, whatever becomes of the others, because one cluster's trouble must not keep the rest waiting.
-    What comes after them is done if none failed.
+    What comes after them waits for all of them.
     """
 
-    writes: tuple[Write, ...]
+    actions: tuple[Write | InOrder, ...]
 
 
-Action: TypeAlias = Write | Together | Emit
+Action: TypeAlias = Write | InOrder | Together | Emit
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Actions in order, then the status to write, and when to look again although nothing changed."""
+    """Actions in order, the status to write, and when to look again although nothing changed.
+
+    The status is tried even if actions failed, because it tells what was observed. One that tells what the actions are
+    to achieve would not be true then, so it waits for them (`status_waits`); the failure goes into the next plan, and
+    the status of that one tells of it.
+    """
 
     actions: tuple[Action, ...] = ()
     status: Patch | None = None
     look_again_after: timedelta | None = None
+    status_waits: bool = False
 
     @property
     def empty(self) -> bool:

@@ -1,28 +1,24 @@
-"""Carries out a plan: in order, with its preconditions, and tells what became of every write.
+"""Carries out a plan: with its order and its preconditions, and tells what became of every write.
 
-A failed write is a fact, not an accident: it is told like one that was made, as soon as it is known. Writes that the
-plan calls independent are made side by side and go on when one of them fails; what comes after a failure may rely on
-what failed, so it is left out. That goes for the status too, which tells of a plan that was carried out: the next plan
-knows of the failure and tells of that. A later write of the same object expects the version that the earlier one led
-to, so that a plan may write an object twice and still notice everybody else. Nothing is tried again here.
+A failed write is a fact, not an accident: it is told like one that was made, as soon as it is known. It holds back what
+waits for it and nothing else; the status is tried all the same, unless it tells of writes that were not made. A later
+write of the same object expects the version that the earlier one led to, so that a plan may write an object twice and
+still notice everybody else. Nothing is tried again here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.engine.plan import Create, Delete, Emit, Patch, Plan, Together, Write
+from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Plan, Together, Write
 from echelon.kube.cache import identity_of
 from echelon.kube.client import ApplyPatch, DeleteOptions, MergePatch, Preconditions, WriteOptions, Writer
-from echelon.kube.errors import ApiError
+from echelon.kube.errors import ApiError, Conflict
 from echelon.kube.metrics import Metrics
-
-# As many as keep a server busy; more only wait there, and time out there.
-AT_ONCE = 32
+from echelon.kube.pace import AT_ONCE, Pace
 
 
 class Recorder(Protocol):
@@ -54,6 +50,8 @@ class Failed:
 
 
 Outcome: TypeAlias = Written | Failed
+# What those who carry out a burst say: an outcome, with what they await until it was heard, or that one of them ended.
+_Told: TypeAlias = "asyncio.Queue[tuple[Outcome, asyncio.Future[None]] | asyncio.Task[None]]"
 
 
 class Superseded(Exception):
@@ -72,67 +70,96 @@ async def act(
     manager: str,
     metrics: Metrics | None = None,
     is_wanted: Callable[[], bool] = _always,
+    pace: Pace | None = None,
 ) -> AsyncIterator[Outcome]:
     """Do what a plan says and yield what became of each write, the status last.
 
     `manager` is the name under which the server keeps our fields. `is_wanted` is asked again and again while many
-    writes are made; when it says no, those under way are waited for and `Superseded` is raised.
+    writes are made; when it says no, those under way are waited for and `Superseded` is raised. `pace` limits how many
+    of the writes that do not wait for each other are under way, over all plans that share it.
     """
-    writing = _Writing(client, WriteOptions(field_manager=manager), metrics, is_wanted)
-    for planned in plan.actions if plan.status is None else (*plan.actions, plan.status):
-        if isinstance(planned, Emit):
-            await recorder.emit(planned)
-            continue
-        if isinstance(planned, Together):
-            failed = False
-            async for outcome in writing.together(planned.writes):
-                failed = failed or isinstance(outcome, Failed)
-                yield outcome
-        else:
-            outcome = await writing.write(planned)
-            failed = isinstance(outcome, Failed)
-            yield outcome
-        if failed:
-            return
+    acting = _Acting(client, recorder, WriteOptions(field_manager=manager), metrics, is_wanted, pace or Pace())
+    failed = False
+    async for outcome in acting.in_order(plan.actions):
+        failed = failed or isinstance(outcome, Failed)
+        yield outcome
+    if plan.status is not None and not (failed and plan.status_waits):
+        yield await acting.write(plan.status)
 
 
 @dataclass
-class _Writing:
-    """The writes of one plan."""
+class _Acting:
+    """One plan being carried out."""
 
     client: Writer
+    recorder: Recorder
     options: WriteOptions
     metrics: Metrics | None
     is_wanted: Callable[[], bool]
+    pace: Pace
     own: dict[tuple[str, str, str], Written] = field(default_factory=dict)
 
-    async def together(self, writes: Sequence[Write]) -> AsyncIterator[Outcome]:
-        """Make independent writes, so many at a time, and yield each as it ends."""
-        waiting, running = iter(writes), list[asyncio.Task[Outcome]]()
-        wanted = True
+    async def in_order(self, actions: Iterable[Action]) -> AsyncIterator[Outcome]:
+        """Carry out one action after the other, and leave out what follows a failure."""
+        for action in actions:
+            failed = False
+            if isinstance(action, Emit):
+                await self.recorder.emit(action)
+            elif isinstance(action, InOrder | Together):
+                several = self.in_order(action.actions) if isinstance(action, InOrder) else self.together(action)
+                async for outcome in several:
+                    failed = failed or isinstance(outcome, Failed)
+                    yield outcome
+            else:
+                outcome = await self.write(action)
+                failed = isinstance(outcome, Failed)
+                yield outcome
+            if failed:
+                return
+
+    async def together(self, burst: Together) -> AsyncIterator[Outcome]:
+        """Carry out actions side by side, as many at a time as the pace allows, and yield each outcome once known."""
+        waiting = iter(burst.actions)
+        told: _Told = asyncio.Queue()
+        workers = [asyncio.create_task(self._work(waiting, told)) for _ in range(min(len(burst.actions), AT_ONCE))]
+        for worker in workers:
+            worker.add_done_callback(told.put_nowait)
+        left = len(workers)
         try:
-            while True:
-                wanted = wanted and self.is_wanted()
-                begun = [
-                    asyncio.create_task(self.write(one))
-                    for one in islice(waiting, AT_ONCE - len(running) if wanted else 0)
-                ]
-                for task in begun:
-                    task.add_done_callback(_notice)
-                running += begun
-                if not running:
-                    break
-                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                ended, running = [task for task in running if task.done()], [t for t in running if not t.done()]
-                for task in ended:
-                    yield task.result()  # raises only when the process is dying, and nothing else matters
+            while left:
+                what = await told.get()
+                if isinstance(what, asyncio.Task):
+                    left -= 1
+                    what.result()  # raises only when the process is dying, and nothing else matters
+                else:
+                    outcome, heard = what
+                    yield outcome
+                    heard.set_result(None)
         finally:
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
-        if not wanted and next(waiting, None) is not None:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        if next(waiting, None) is not None:
             raise Superseded
+
+    async def _work(self, waiting: Iterator[Write | InOrder], told: "_Told") -> None:
+        """Carry out what is next until nothing is left. Each write is heard of before the next one begins."""
+        loop = asyncio.get_running_loop()
+        while True:
+            async with self.pace:
+                if not self.is_wanted():
+                    return
+                action = next(waiting, None)
+                if action is None:
+                    return
+                async for outcome in self.in_order((action,)):
+                    heard = loop.create_future()
+                    told.put_nowait((outcome, heard))
+                    if isinstance(outcome, Written):
+                        self.pace.quicken()
+                    elif not isinstance(outcome.error, Conflict):  # which says nothing about the server
+                        self.pace.slow_down()
+                    await heard
 
     async def write(self, planned: Write) -> Outcome:
         action = _after_own(planned, self.own)
@@ -147,12 +174,6 @@ class _Writing:
                 self.metrics.writes.labels(type(action).__name__.lower(), action.kind.resource, code).inc()
         self.own[_object(written)] = written
         return written
-
-
-def _notice(task: asyncio.Task[Outcome]) -> None:
-    """Take note of how a write ended: when the process is dying, nobody else asks."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _after_own(action: Write, own: Mapping[tuple[str, str, str], Written]) -> Write:

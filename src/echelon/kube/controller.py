@@ -27,6 +27,7 @@ from echelon.kube.errors import ApiError, Conflict
 from echelon.kube.guard import GUARD_SECONDS, Guard
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
+from echelon.kube.pace import Pace
 from echelon.kube.queue import Debounce, WorkQueue
 from echelon.kube.timetable import Timetable
 
@@ -50,7 +51,7 @@ class Reconciler(Protocol):
         """Read caches and return what is to be done; nothing is written here, and nothing awaited or remembered.
 
         Planning again, with nothing done in between, gives an equal plan.
-        The actions of the plan are carried out in order. With `look_again_after` the key comes back although nothing
+        `act` carries the plan out. With `look_again_after` the key comes back although nothing
         changed. An exception is logged and the key tried again, later each time; after a `TerminalError` it is left
         alone until something changes.
         """
@@ -135,6 +136,7 @@ class Controller:
             self._check = IndexCheck(
                 name, verify, metrics=self._metrics, random=random, seconds=routine_seconds, strict=strict
             )
+        self._pace = Pace()
         self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
         self._sources: list[_Source] = []
         self._followed: list[Informer[Any]] = []
@@ -256,7 +258,13 @@ class Controller:
             return self._intent is None or self._intent(key) == intent
 
         outcomes = act(
-            plan, self._client, self._recorder, manager=self._manager, metrics=self._metrics, is_wanted=is_wanted
+            plan,
+            self._client,
+            self._recorder,
+            manager=self._manager,
+            metrics=self._metrics,
+            is_wanted=is_wanted,
+            pace=self._pace,
         )
         try:
             async for outcome in outcomes:

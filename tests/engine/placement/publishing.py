@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import combinations, islice, pairwise
+from random import Random
+from zlib import crc32
 
 from echelon.engine.placement.decisions import DecisionGroups
 from echelon.engine.placement.groups import Group, group_size, regroup
 from echelon.engine.placement.publish import (
+    ClaimSlice,
     CreateSlice,
     DeleteSlice,
     Publication,
+    StampSlice,
     Strategy,
     Write,
+    WriteEmptyList,
     WriteLabels,
     WriteStatus,
     publish,
@@ -19,6 +24,7 @@ from echelon.engine.placement.publish import (
 from echelon.engine.placement.slices import LIMIT, Slice, recall, reslice, spare_names
 
 Slices = Mapping[str, Slice]
+EXHAUSTIVE = 3  # writes of a stage of which all orders are tried
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,8 @@ def apply(slices: Slices, write: Write) -> Slices:
             return {**slices, name: replace(slices[name], clusters=clusters)}
         case DeleteSlice(name):
             return {other: one for other, one in slices.items() if other != name}
+        case ClaimSlice() | StampSlice() | WriteEmptyList():
+            return slices
 
 
 def prefixes(slices: Slices, writes: Iterable[Write]) -> Iterator[Slices]:
@@ -87,13 +95,47 @@ def prefixes(slices: Slices, writes: Iterable[Write]) -> Iterator[Slices]:
         yield slices
 
 
+def in_some_order(publication: Publication, random: Random) -> list[Write]:
+    """All writes, those of each stage in an order that chance decides."""
+    return [write for stage in publication.stages for write in random.sample(stage, len(stage))]
+
+
+def mixed(publication: Publication) -> list[Write]:
+    """All writes, those of each stage in an order that has nothing to do with their names; the same one every time."""
+    return [
+        write for stage in publication.stages for write in sorted(stage, key=lambda write: crc32(repr(write).encode()))
+    ]
+
+
+def steps(slices: Slices, publication: Publication) -> Iterator[tuple[Slices, Slices]]:
+    """Every state that the writes can lead to, in whatever order those of a stage are made, and the one before it.
+
+    Of a stage that is too large for all of its parts, some orders are taken instead.
+    """
+    for stage in publication.stages:
+        if len(stage) <= EXHAUSTIVE:
+            parts: dict[tuple[int, ...], Slices] = {(): slices}
+            for count in range(1, len(stage) + 1):
+                for part in combinations(range(len(stage)), count):
+                    for last in part:
+                        before = parts[tuple(number for number in part if number != last)]
+                        parts[part] = apply(before, stage[last])
+                        yield before, parts[part]
+        else:
+            for order in (stage, stage[::-1], mixed(Publication((stage,)))):
+                yield from pairwise(prefixes(slices, order))
+        *_, slices = prefixes(slices, stage)
+
+
 def carried_out(update: Update) -> World:
     """The world after an update of which every state kept the promises."""
+    check_stages(update.publication)
     final = update.world.slices
-    for state in prefixes(update.world.slices, update.publication.writes):
+    check_state(update, final)
+    for before, state in steps(update.world.slices, update.publication):
         check_state(update, state)
         if update.world.strategy == "RollingUpdate" or not update.world.overtaken:
-            check_in_sight(update, final, state)
+            check_in_sight(update, before, state)
         final = state
     check_end(update, final)
     settled = replace(update.world, slices=final, from_scratch=False, overtaken=False)
@@ -104,21 +146,33 @@ def carried_out(update: Update) -> World:
 
 def check_with_crashes(update: Update, depth: int = 1) -> World:
     """The same, and the same again from every state in which a crash could leave the decisions."""
-    for state in islice(prefixes(update.world.slices, update.publication.writes), 1, None):
+    for state in crashes(update):
         resumed = plan(replace(update.world, slices=state))
         if depth > 1:
             check_with_crashes(resumed, depth - 1)
-        for later in prefixes(state, resumed.publication.writes):
+        for later in prefixes(state, mixed(resumed.publication)):
             check_never_absent(update, later)
         end = carried_out(resumed)
         check_causes(update.world, end.slices)
         same = published(replace(update.world, slices=state), update.desired)
-        for later in prefixes(state, same.writes):
+        for later in prefixes(state, mixed(same)):
             check_never_absent(update, later)
             check_no_blend(later)
         assert later == {one.name: one for one in update.desired}, "the same plan again does not converge"
     check_causes(update.world, {one.name: one for one in update.desired})
     return carried_out(update)
+
+
+def crashes(update: Update) -> Iterator[Slices]:
+    """States in which a crash could leave the decisions."""
+    return islice(prefixes(update.world.slices, mixed(update.publication)), 1, None)
+
+
+def check_stages(publication: Publication) -> None:
+    for stage in publication.stages:
+        assert stage, "an empty stage"
+        names = [write.slice.name if isinstance(write, CreateSlice | WriteLabels) else write.name for write in stage]
+        assert len(names) == len(set(names)), "a stage writes an object twice"
 
 
 def check_end(update: Update, final: Slices) -> None:

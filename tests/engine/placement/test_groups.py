@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.placement.groups import Group, NotAPercentage, group_size, regroup
-from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Publication, Write, WriteLabels, WriteStatus
+from echelon.engine.placement.publish import (
+    ClaimSlice,
+    CreateSlice,
+    DeleteSlice,
+    Publication,
+    StampSlice,
+    Write,
+    WriteEmptyList,
+    WriteLabels,
+    WriteStatus,
+)
 from tests.engine.placement.publishing import World, check_with_crashes, plan
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
@@ -103,6 +113,8 @@ def spoken(publication: Publication) -> tuple[str, ...]:
                 return f"surge {name}" if surge else f"status {name}"
             case DeleteSlice(name):
                 return f"delete {name}"
+            case ClaimSlice(name) | StampSlice(name) | WriteEmptyList(name):
+                return f"touch {name}"
 
     return tuple(say(write).replace("p-decision-", "") for write in publication.writes)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import count
+from random import Random
 from typing import TypeAlias
 
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from echelon.engine.placement.indexes import relabel
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, WriteLabels, publish
 from echelon.engine.placement.slices import Slice, spare_names
-from tests.engine.placement.publishing import Slices, check_no_blend, in_sight, prefixes
+from tests.engine.placement.publishing import Slices, check_no_blend, in_sight, in_some_order, prefixes, steps
 
 CLUSTERS = [f"c{number}" for number in range(6)]
 GROUPS = [(name, serial) for name in ("", "canary", "west") for serial in range(3)]
@@ -22,7 +23,7 @@ def by_name(*slices: Slice) -> dict[str, Slice]:
     return {one.name: one for one in slices}
 
 
-def test_two_groups_change_places_behind_a_filler() -> None:
+def test_two_groups_change_places_behind_a_placeholder() -> None:
     here = by_name(Slice("p-1", "one", 0, 0, ("a",)), Slice("p-2", "two", 1, 0, ("b",)))
     there = by_name(replace(here["p-1"], group_index=1), replace(here["p-2"], group_index=0))
     publication = publish(tuple(here.values()), tuple(there.values()), "RollingUpdate", spare=["p-3"])
@@ -35,10 +36,10 @@ def test_two_groups_change_places_behind_a_filler() -> None:
     )
 
 
-def test_no_filler_makes_up_for_an_index_that_somebody_else_wrote() -> None:
+def test_no_placeholder_makes_up_for_an_index_that_somebody_else_wrote() -> None:
     here = by_name(Slice("p-1", "", 0, 0, ("a",)), Slice("p-2", "", 900, 1, ("b",)))
     there = by_name(here["p-1"], replace(here["p-2"], group_index=1))
-    assert not relabel(here, there, (f"p-{number}" for number in count(3))).fillers
+    assert not relabel(here, there, (f"p-{number}" for number in count(3))).placeholders
 
 
 @st.composite
@@ -66,9 +67,15 @@ def slices_of(layout: Layout) -> Slices:
 
 
 @settings(max_examples=150, deadline=None)
-@given(layouts(), layouts(), layouts(), st.tuples(st.integers(0, 30), st.integers(0, 30)))
+@given(
+    layouts(),
+    layouts(),
+    layouts(),
+    st.tuples(st.integers(0, 30), st.integers(0, 30)),
+    st.randoms(use_true_random=False),
+)
 def test_what_is_in_sight_stays_in_sight_wherever_plans_stop(
-    first: Layout, second: Layout, third: Layout, stops: tuple[int, int]
+    first: Layout, second: Layout, third: Layout, stops: tuple[int, int], random: Random
 ) -> None:
     """One plan after the other is cut short, and the next one wants something else."""
     state = slices_of(first)
@@ -77,7 +84,11 @@ def test_what_is_in_sight_stays_in_sight_wherever_plans_stop(
         spare = spare_names("p", {*state, *there})
         publication = publish(tuple(state.values()), tuple(there.values()), "RollingUpdate", spare=spare)
         wanted = {cluster for one in there.values() for cluster in one.clusters}
-        for later in list(prefixes(state, publication.writes))[: None if stop is None else stop + 1]:
+        for before, later in steps(state, publication):
+            assert not (in_sight(before) - in_sight(later)) & wanted
+            check_no_blend(later)
+        writes = in_some_order(publication, random)
+        for later in list(prefixes(state, writes))[: None if stop is None else stop + 1]:
             assert not (in_sight(state) - in_sight(later)) & wanted
             check_no_blend(later)
             state = later

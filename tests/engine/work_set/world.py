@@ -15,7 +15,7 @@ from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus
 from echelon.engine.placement.slices import INDEX_LABEL, NAME_LABEL
-from echelon.engine.plan import Action, Create, Delete, Emit, Patch, Plan, Together, Write
+from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Plan, Together, Write
 from echelon.engine.rollout.removal import EVERYONE
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.work_set.content import read_content
@@ -347,10 +347,8 @@ class World:
 def flat(found: Plan) -> Iterator[Write | Emit]:
     """Walk all writes of a plan, the status last."""
     for action in (*found.actions, *([found.status] if found.status is not None else [])):
-        if isinstance(action, Together):
-            yield from action.writes
-        else:
-            yield action
+        inside = action.actions if isinstance(action, Together) else (action,)
+        yield from (each for each in inside if not isinstance(each, InOrder | Together))
 
 
 def writes_of(found: Plan, kind: type[Any] = object) -> list[Any]:

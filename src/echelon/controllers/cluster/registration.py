@@ -91,10 +91,10 @@ class RegistrationReconciler:
             # What is made without asking would outlive a cluster that has left meanwhile.
             first: list[Action] = [hold(cluster)] if made or not stays(cluster) else []
             actions = (Apply(each.kind, each.name, each.body, each.namespace) for each in made)
-            return Plan((*first, *actions), _condition(cluster, now, accepted=True))
+            return Plan((*first, *actions), _condition(cluster, now, accepted=True), status_waits=True)
         if find_condition(cluster.status.conditions, ACCEPTED) is None:
             return NOTHING  # nobody has decided yet
-        return Plan(self._revoked(key.name, _RIGHTS), _condition(cluster, now, accepted=False))
+        return Plan(self._revoked(key.name, _RIGHTS), _condition(cluster, now, accepted=False), status_waits=True)
 
     def is_leaving(self, name: str) -> bool:
         """Whether a cluster is on its way out."""

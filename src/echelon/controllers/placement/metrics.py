@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from echelon.api.keys import Key
-from echelon.controllers.placement.decision_writes import Steps
+from echelon.controllers.placement.decision_writes import DecisionWrites
 from echelon.engine.plan import Emit
 from echelon.kube.act import Recorder
 
@@ -42,8 +42,9 @@ class PlacementMetrics:
 
 @dataclass
 class _Underway:
-    steps: Steps
+    writes: DecisionWrites
     began: float
+    events: int  # that are still to come
     surged: float | None = None
 
 
@@ -55,11 +56,11 @@ class MeasuringRecorder:
         self._metrics = metrics
         self._underway: dict[Key, _Underway] = {}
 
-    def begin(self, key: Key, steps: Steps) -> None:
+    def begin(self, key: Key, writes: DecisionWrites) -> None:
         """Expect the events of a plan that is about to be acted on; those of an earlier one will not come any more."""
         self.forget(key)
-        if steps.last is not None:
-            self._underway[key] = _Underway(steps, asyncio.get_running_loop().time())
+        if writes.events:
+            self._underway[key] = _Underway(writes, asyncio.get_running_loop().time(), writes.events)
 
     def forget(self, key: Key) -> None:
         """Expect no more events for a placement."""
@@ -77,14 +78,15 @@ class MeasuringRecorder:
         if underway is None:
             return
         now = asyncio.get_running_loop().time()
-        begun, over = underway.steps.surge or (None, None)
+        begun, over = underway.writes.surge or (None, None)
         if event is begun:
             underway.surged = now
             self._metrics.surges.inc()
             self._metrics.surging.inc()
-            self._metrics.over_limit.inc(underway.steps.over_limit)
+            self._metrics.over_limit.inc(underway.writes.over_limit)
         if event is over and underway.surged is not None:
             self._metrics.surge.observe(now - underway.surged)
-        if event is underway.steps.last:
+        underway.events -= 1
+        if not underway.events:
             self._metrics.bind.observe(now - underway.began)
             self.forget(Key(event.regarding.namespace, event.regarding.name))

@@ -23,7 +23,7 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, Plac
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.placement.sources import decisions_informer
-from echelon.engine.placement.mirror import Copy, DeleteCopy, Write, copies, mirror
+from echelon.engine.placement.mirror import DeleteMirrored, MirroredDecision, Write, mirror, mirrored_decisions
 from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.slices import read_slice, readable_index
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan
@@ -36,7 +36,7 @@ WORKERS = 4
 
 
 class MulticlusterReconciler:
-    """Plans the copies of a placement's decisions."""
+    """Plans what mirrors a placement's decisions."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class MulticlusterReconciler:
         uid = placement.metadata.uid
         decisions = [one for one in self._decisions.by_index("owner", uid) if not one.metadata.deletion_timestamp]
         there = {one.metadata.name: one for one in self._published.by_index("owner", uid)}
-        desired = copies(map(read_slice, decisions))
+        desired = mirrored_decisions(map(read_slice, decisions))
         if not desired:
             return NOTHING
-        writes = mirror([_copy(one) for one in there.values()], desired)
+        writes = mirror([_mirrored(one) for one in there.values()], desired)
         wanted = {cluster for one in desired for cluster in one.clusters}
         if writes and self._doubt.about(key, there.values(), wanted):
             return Plan(look_again_after=LOOK_AGAIN)
@@ -97,18 +97,18 @@ def _clusters_of(decision: MulticlusterDecision) -> Iterator[str]:
     return (entry.cluster_profile_ref.name for entry in decision.decisions)
 
 
-def _copy(decision: MulticlusterDecision) -> Copy:
+def _mirrored(decision: MulticlusterDecision) -> MirroredDecision:
     """Read what was published. Labels that are not ours, or wrong, make it different from anything that is wanted."""
     labels = decision.metadata.labels
     index = labels.get(DECISION_INDEX_LABEL, "")
     owner = next((key.name for key in _placements_of(decision)), "")
     right = readable_index(index) and {labels.get(DECISION_KEY_LABEL), labels.get(PLACEMENT_KEY_LABEL)} == {owner}
-    return Copy(decision.metadata.name, int(index) if right else -1, tuple(_clusters_of(decision)))
+    return MirroredDecision(decision.metadata.name, int(index) if right else -1, tuple(_clusters_of(decision)))
 
 
 def _action(placement: Placement, there: dict[str, MulticlusterDecision], write: Write) -> Action:
     namespace = placement.metadata.namespace
-    if isinstance(write, DeleteCopy):
+    if isinstance(write, DeleteMirrored):
         # One that this plan made has no version yet, and gets it from the write.
         meta = there[write.name].metadata if write.name in there else None
         return Delete(
@@ -118,14 +118,14 @@ def _action(placement: Placement, there: dict[str, MulticlusterDecision], write:
             uid=meta.uid if meta else "",
             resource_version=meta.resource_version if meta else "",
         )
-    body = _body(placement, write.copy)
-    if write.copy.name not in there:
+    body = _body(placement, write.decision)
+    if write.decision.name not in there:
         return Create(MULTICLUSTER_DECISION, body, namespace)
-    meta = there[write.copy.name].metadata
+    meta = there[write.decision.name].metadata
     changed = {"metadata": {"labels": body["metadata"]["labels"]}, "decisions": body["decisions"]}
     return Patch(
         MULTICLUSTER_DECISION,
-        write.copy.name,
+        write.decision.name,
         changed,
         namespace,
         uid=meta.uid,
@@ -133,7 +133,7 @@ def _action(placement: Placement, there: dict[str, MulticlusterDecision], write:
     )
 
 
-def _body(placement: Placement, copy: Copy) -> JSONObject:
+def _body(placement: Placement, decision: MirroredDecision) -> JSONObject:
     meta = placement.metadata
     owner = {
         "apiVersion": PLACEMENT.api_version,
@@ -145,18 +145,18 @@ def _body(placement: Placement, copy: Copy) -> JSONObject:
     }
     labels = {
         DECISION_KEY_LABEL: meta.name,
-        DECISION_INDEX_LABEL: str(copy.index),
+        DECISION_INDEX_LABEL: str(decision.index),
         PLACEMENT_KEY_LABEL: meta.name,
     }
     return {
         "apiVersion": MULTICLUSTER_DECISION.api_version,
         "kind": MULTICLUSTER_DECISION.kind,
         "metadata": {
-            "name": copy.name,
+            "name": decision.name,
             "namespace": meta.namespace,
             "labels": labels,
             "ownerReferences": [owner],
         },
-        "decisions": [{"clusterProfileRef": {"name": cluster}} for cluster in copy.clusters],
+        "decisions": [{"clusterProfileRef": {"name": cluster}} for cluster in decision.clusters],
         "schedulerName": SCHEDULER,
     }

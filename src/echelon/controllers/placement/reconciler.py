@@ -23,18 +23,12 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
-from echelon.controllers.placement.decision_writes import Steps, steps
+from echelon.controllers.placement.decision_writes import DecisionWrites, decision_writes
 from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
-from echelon.controllers.placement.publication import (
-    PLACEMENT_LABEL,
-    REGROUP_ANNOTATION,
-    Desired,
-    Published,
-    desire,
-    look,
-)
 from echelon.engine.placement import status
+from echelon.engine.placement.current import PLACEMENT_LABEL, CurrentSlices, current_slices
+from echelon.engine.placement.desired import REGROUP_ANNOTATION, DesiredSlices, desired_slices
 from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.scheduler import Scheduler
@@ -56,7 +50,7 @@ class _Settled:
     request: str
     failed: bool
     versions: tuple[str, ...]
-    desired: Desired
+    desired: DesiredSlices
 
 
 class PlacementReconciler:
@@ -96,19 +90,19 @@ class PlacementReconciler:
             return NOTHING
         if len(placement.metadata.name) > MAX_NAME:  # no decision can say whose it is
             return Plan(status=self._status(placement, schedule, None, now))
-        desired, way = self._publication(placement, schedule, ours)
-        if way.actions:
+        desired, writes = self._publication(placement, schedule, ours)
+        if writes.actions:
             waits = self._doubt.waits(key)
             wanted = {name for one in desired.slices for name in one.clusters}
             if self._doubt.about(key, ours, wanted, hidden=self._hides_decisions(key)):
                 return self._wait(placement, first=not waits)
         if schedule.added or schedule.removed:
             self.scheduler.decided(known, schedule.members)
-        self._recorder.begin(key, way)
-        if way.actions:
+        self._recorder.begin(key, writes)
+        if writes.actions:
             self._wrote[key] = asyncio.get_running_loop().time()
         look_again = None if schedule.look_again is None else max(schedule.look_again - now, timedelta())
-        return Plan(way.actions, self._status(placement, schedule, desired, now), look_again)
+        return Plan(writes.actions, self._status(placement, schedule, desired, now), look_again, status_waits=True)
 
     def _wait(self, placement: Placement, *, first: bool) -> Plan:
         """Plan nothing for now, because the caches do not know enough; say so once."""
@@ -140,7 +134,7 @@ class PlacementReconciler:
 
     def _publication(
         self, placement: Placement, schedule: Schedule, ours: list[PlacementDecision]
-    ) -> tuple[Desired, Steps]:
+    ) -> tuple[DesiredSlices, DecisionWrites]:
         """Return the decisions that there are to be, and how to get there."""
         key, meta = key_of(placement), placement.metadata
         request = meta.annotations.get(REGROUP_ANNOTATION, "")
@@ -153,20 +147,22 @@ class PlacementReconciler:
             and not (schedule.added or schedule.removed)
             and not (schedule.recipe and schedule.recipe.groups)  # whose members change with their labels
         ):
-            return settled.desired, Steps()
-        there = self._look(placement, ours)
-        desired = desire(placement, schedule, there)
-        way = steps(placement, schedule, there, desired)
+            return settled.desired, DecisionWrites()
+        current = self._current(placement, ours)
+        desired = desired_slices(placement, schedule, current)
+        writes = decision_writes(placement, schedule, current, desired)
         self._settled.pop(key, None)
-        if not way.actions:
+        if not writes.actions:
             self._settled[key] = _Settled(*facts, desired)
-        return desired, way
+        return desired, writes
 
-    def _look(self, placement: Placement, ours: Iterable[PlacementDecision]) -> Published:
+    def _current(self, placement: Placement, ours: Iterable[PlacementDecision]) -> CurrentSlices:
         meta = placement.metadata
-        return look(ours, self._decisions.by_index("slot", (meta.namespace, meta.name)))
+        return current_slices(ours, self._decisions.by_index("slot", (meta.namespace, meta.name)))
 
-    def _status(self, placement: Placement, schedule: Schedule, desired: Desired | None, now: datetime) -> Patch | None:
+    def _status(
+        self, placement: Placement, schedule: Schedule, desired: DesiredSlices | None, now: datetime
+    ) -> Patch | None:
         """Return the write of what is different in a placement's status."""
         slices = desired.slices if desired is not None else ()
         selected = sum(len(one.clusters) for one in slices)
@@ -209,7 +205,7 @@ class PlacementReconciler:
         key = key_of(placement)
         self._recalled.add(key)
         ours = self._decisions.by_index("owner", placement.metadata.uid)
-        self.scheduler.decided(key, self._look(placement, ours).memory.clusters)
+        self.scheduler.decided(key, self._current(placement, ours).memory.clusters)
 
     def placement_changed(self, delta: Delta[Placement]) -> None:
         """Follow a placement."""

@@ -20,8 +20,8 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, Plac
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement.doubt import Doubt
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
-from echelon.controllers.placement.publication import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
 from echelon.controllers.placement.reconciler import PlacementReconciler
+from echelon.engine.placement.current import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
 from echelon.kube.cache import key_of
 from echelon.kube.clock import Clock
 from echelon.kube.controller import ROUTINE, Controller

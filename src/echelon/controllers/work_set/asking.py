@@ -18,7 +18,7 @@ from random import Random
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.placement.publication import PLACEMENT_LABEL
+from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.kube.cache import newer
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, NotFound

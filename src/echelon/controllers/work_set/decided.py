@@ -24,8 +24,8 @@ from datetime import datetime, timedelta
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.times import parse_time
-from echelon.controllers.placement.publication import MARK_ANNOTATION, PLACEMENT_LABEL
 from echelon.controllers.work_set.asking import Answer
+from echelon.engine.placement.current import PLACEMENT_LABEL, STAMP_ANNOTATION
 from echelon.engine.work_set.view import PlacementView, believable, read_placement
 from echelon.kube.cache import key_of, newer
 from echelon.kube.informer import Delta, Informer
@@ -231,7 +231,7 @@ def are_doubtful(
     `said` is the version in which the status came, if that was seen.
     """
     is_last = _is_last(placement, said, decisions)
-    if is_last and any(MARK_ANNOTATION in each.metadata.annotations for each in decisions):
+    if is_last and any(STAMP_ANNOTATION in each.metadata.annotations for each in decisions):
         return False
     if listed is None:
         return True

@@ -8,80 +8,83 @@ groups of one name may not meet, because they would look like one.
 Groups that share no index have at least as many indexes as there are groups. So nothing is out of sight as long as no
 group that matters has an index beyond the number of groups:
 
-* Before clusters move, slices go up, the highest first. Who is in their way and will not remain steps behind all others
-  first; where it is one that goes down later, they wait behind all others themselves.
-* After that, the others of which nothing remains step aside, and slices go down, the lowest first: what is below them
-  is in its place by then.
+* Before clusters move, slices go up, the highest first. A group that is in their way and will not remain is displaced
+  behind all others first; where it is one that goes down later, they wait behind all others themselves.
+* After that, the others of which nothing remains are parked behind all others, and slices go down, the lowest first:
+  what is below them is in its place by then.
 * A new group takes its place at once if it is free. If not, it waits behind all others, and does so before they move:
   being one group more, it makes room for them.
 
 Where groups pass each other and none is new, one of them has to step aside, and would be out of sight there. Then
-fillers, empty groups behind all others, raise the count for that time.
+placeholders, empty groups behind all others, raise the count for that time.
+
+The writes come in stages. Those of a stage may be made in any order: they are slices of one group that go the same way,
+new groups in places of their own, or groups that step aside, each to a place of its own.
 
 Nothing here asks how the indexes came to be what they are. It holds from any state in which an update was cut short.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import count, groupby, islice
 from typing import TypeAlias
 
 from echelon.engine.placement.slices import Slice
 
 _Group: TypeAlias = tuple[str, int]
+Stage: TypeAlias = tuple[Slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Relabelling:
-    """Slices to be created, or to be given these labels, in this order."""
+    """Slices to be created, or to be given these labels, stage by stage."""
 
-    before: tuple[Slice, ...]  # before clusters move
-    aside: tuple[Slice, ...]  # after that; nothing will remain of these
-    after: tuple[Slice, ...]
-    fillers: tuple[str, ...]  # the slices that are created for the time being
+    before: tuple[Stage, ...]  # before clusters move
+    parked: Stage  # after that; nothing will remain of these
+    after: tuple[Stage, ...]
+    placeholders: tuple[str, ...]  # the slices that are created for the time being
 
 
 def relabel(here: Mapping[str, Slice], there: Mapping[str, Slice], spare: Iterable[str] = ()) -> Relabelling:
-    """How the slices that are here get the labels of those that are to be there. `spare` are names for fillers."""
-    goals = {one.group: one.group_index for one in there.values()}
+    """How the slices that are here get the labels of those that are to be there. `spare` are names for placeholders."""
+    final = {one.group: one.group_index for one in there.values()}
     staying = [one for one in here.values() if one.name not in there or there[one.name].group == one.group]
     fresh = [one for name, one in there.items() if name not in here or here[name].group != one.group]
     known = {one.group for one in staying}
     full = {one.group for one in staying if one.clusters}
-    rising = {goals[one.group] for one in staying if one.group_index < goals.get(one.group, 0)}
-    pushed = [one.group for one in staying if one.group not in goals and one.group_index in rising]
-    stops = _stops(goals, staying, pushed)
-    seats = _seats(staying, stops, [one.group for one in fresh if one.group not in known])
+    rising = {final[one.group] for one in staying if one.group_index < final.get(one.group, 0)}
+    displaced = [one.group for one in staying if one.group not in final and one.group_index in rising]
+    target = _target_indexes(final, staying, displaced)
+    initial = _initial_indexes(staying, target, [one.group for one in fresh if one.group not in known])
     labels = _Labels(here)
-    for one in fresh:
-        if one.group in seats:
-            labels.write(one, seats[one.group])
-    for one in sorted(staying, key=_index, reverse=True):
-        if one.group in pushed or one.group_index < goals.get(one.group, 0):
-            labels.write(one, stops[one.group])
-    for one in fresh:
-        labels.write(one, stops[one.group])
-    for one in sorted(staying, key=_index):
-        # What holds clusters may not go down before those that go elsewhere have left.
-        if one.group in goals and not one.clusters and (stops[one.group] == goals[one.group] or one.group not in full):
-            labels.write(one, stops[one.group])
+    labels.write([one for one in fresh if one.group in initial], initial)
+    going_up = [one for one in staying if one.group in displaced or one.group_index < final.get(one.group, 0)]
+    labels.write_by_group(sorted(going_up, key=_index, reverse=True), target)
+    labels.write(fresh, target)
+    # What holds clusters may not go down before those that go elsewhere have left.
+    empty = [one for one in staying if one.group in final and not one.clusters]
+    free_to_go = [one for one in empty if target[one.group] == final[one.group] or one.group not in full]
+    labels.write_by_group(sorted(free_to_go, key=_index), target)
     before = labels.written()
     taken = {
-        number for one in (*here.values(), *there.values(), *before) for number in (one.group_index, one.group_serial)
+        number
+        for one in (*here.values(), *there.values(), *(one for stage in before for one in stage))
+        for number in (one.group_index, one.group_serial)
     }
-    free = (index for index in count(len(goals)) if index not in taken)
-    names = islice(spare, _missing(here, there, labels.indexes, len(known) + len(seats)))
-    fillers = [Slice(name, "", index, index) for name, index in zip(names, free, strict=False)]
-    gone = {one.group for one in staying if one.group not in goals and labels.indexes[one.name] < len(goals)}
-    behind = dict(zip(sorted(gone), free, strict=False))
-    for one in staying:
-        if one.group in gone:
-            labels.write(one, behind[one.group])
-    aside = labels.written()
-    for one in sorted((*staying, *fresh), key=lambda one: labels.indexes[one.name]):
-        if one.group in goals:
-            labels.write(one, goals[one.group])
-    return Relabelling((*fillers, *before), aside, labels.written(), tuple(one.name for one in fillers))
+    free = (index for index in count(len(final)) if index not in taken)
+    names = islice(spare, _missing(here, there, labels.indexes, len(known) + len(initial)))
+    placeholders = tuple(Slice(name, "", index, index) for name, index in zip(names, free, strict=False))
+    gone = {one.group for one in staying if one.group not in final and labels.indexes[one.name] < len(final)}
+    labels.write([one for one in staying if one.group in gone], dict(zip(sorted(gone), free, strict=False)))
+    parked = tuple(one for stage in labels.written() for one in stage)
+    remaining = [one for one in (*staying, *fresh) if one.group in final]
+    labels.write_by_group(sorted(remaining, key=lambda one: labels.indexes[one.name]), final)
+    return Relabelling(
+        (placeholders, *before) if placeholders else before,
+        parked,
+        labels.written(),
+        tuple(one.name for one in placeholders),
+    )
 
 
 class _Labels:
@@ -90,55 +93,69 @@ class _Labels:
     def __init__(self, here: Mapping[str, Slice]) -> None:
         self.indexes = {one.name: one.group_index for one in here.values()}
         self._groups = {one.name: one.group for one in here.values()}
-        self._written: list[Slice] = []
+        self._written: list[Stage] = []
 
-    def write(self, one: Slice, index: int) -> None:
-        """Give a slice the labels of its group and this index, if it has not got them."""
-        if (self._groups.get(one.name), self.indexes.get(one.name)) != (one.group, index):
-            self._groups[one.name], self.indexes[one.name] = one.group, index
-            self._written.append(replace(one, group_index=index, clusters=()))
+    def write(self, slices: Iterable[Slice], indexes: Mapping[_Group, int]) -> None:
+        """Give slices the labels of their groups and these indexes, where they have not got them, in any order."""
+        stage: list[Slice] = []
+        for one in slices:
+            index = indexes[one.group]
+            if (self._groups.get(one.name), self.indexes.get(one.name)) != (one.group, index):
+                self._groups[one.name], self.indexes[one.name] = one.group, index
+                stage.append(replace(one, group_index=index, clusters=()))
+        if stage:
+            self._written.append(tuple(stage))
 
-    def written(self) -> tuple[Slice, ...]:
+    def write_by_group(self, slices: Iterable[Slice], indexes: Mapping[_Group, int]) -> None:
+        """The same, one group after the other."""
+        for _, of_group in groupby(slices, key=lambda one: one.group):
+            self.write(of_group, indexes)
+
+    def written(self) -> tuple[Stage, ...]:
         """What was written since this was last asked."""
         written, self._written = self._written, []
         return tuple(written)
 
 
-def _stops(goals: Mapping[_Group, int], staying: Sequence[Slice], pushed: Iterable[_Group]) -> dict[_Group, int]:
-    """The index at which each group receives clusters: where it will be, if nobody else still rests there."""
-    leaving = {one.group: one.group_index for one in sorted(staying, key=_index) if one.group in pushed}
+def _target_indexes(
+    final: Mapping[_Group, int], staying: Sequence[Slice], displaced: Iterable[_Group]
+) -> dict[_Group, int]:
+    """The index at which each group receives clusters: the final one, if nobody else still rests there."""
+    leaving = {one.group: one.group_index for one in sorted(staying, key=_index) if one.group in displaced}
     full = {one.group for one in staying if one.clusters}
     resting: dict[int, set[_Group]] = {}
     own: dict[_Group, int] = {}
     for one in sorted(staying, key=_index):
-        if one.group not in leaving and one.group_index >= goals.get(one.group, 0):
+        if one.group not in leaving and one.group_index >= final.get(one.group, 0):
             resting.setdefault(one.group_index, set()).add(one.group)
             own.setdefault(one.group, one.group_index)
-    stops: dict[_Group, int] = {}
-    for group, goal in goals.items():
+    target: dict[_Group, int] = {}
+    for group, goal in final.items():
         if resting.get(goal, {group}) == {group}:
-            stops[group] = goal
+            target[group] = goal
         elif group in own and group in full:
-            stops[group] = own[group]
-    taken = {*map(_index, staying), *stops.values()}
-    for group, least in (*goals.items(), *leaving.items()):
-        if group not in stops:
-            stops[group] = next(index for index in count(least) if index not in taken or index == own.get(group))
-            taken.add(stops[group])
-    return stops
+            target[group] = own[group]
+    taken = {*map(_index, staying), *target.values()}
+    for group, least in (*final.items(), *leaving.items()):
+        if group not in target:
+            target[group] = next(index for index in count(least) if index not in taken or index == own.get(group))
+            taken.add(target[group])
+    return target
 
 
-def _seats(staying: Sequence[Slice], stops: Mapping[_Group, int], coming: Iterable[_Group]) -> dict[_Group, int]:
-    """The index at which each new group begins: where it stops, or behind the others while somebody is there."""
+def _initial_indexes(
+    staying: Sequence[Slice], target: Mapping[_Group, int], coming: Iterable[_Group]
+) -> dict[_Group, int]:
+    """The index at which each new group begins: its target, or one behind the others while somebody is there."""
     used = {*map(_index, staying)}
-    taken = {*used, *stops.values()}
-    seats: dict[_Group, int] = {}
+    taken = {*used, *target.values()}
+    initial: dict[_Group, int] = {}
     for group in dict.fromkeys(coming):
-        seats[group] = stops[group]
-        if seats[group] in used:
-            seats[group] = next(index for index in count(stops[group]) if index not in taken)
-            taken.add(seats[group])
-    return seats
+        initial[group] = target[group]
+        if initial[group] in used:
+            initial[group] = next(index for index in count(target[group]) if index not in taken)
+            taken.add(initial[group])
+    return initial
 
 
 def _missing(here: Mapping[str, Slice], there: Mapping[str, Slice], standing: Mapping[str, int], groups: int) -> int:

@@ -25,12 +25,17 @@ choice: compared with the first plan, the clusters that it chose have gained the
 the others have gained nothing. A cluster that moves is read once, in the group with the higher index: where it was, or
 where it goes; if it goes down, the reason for which it had to leave is still there.
 
-Any prefix of the writes is a state that this function, called again, continues from.
+The writes come in stages. A stage begins when all of the one before it have succeeded; within one, writes wait for
+nothing of each other and are made in any order, so all of the above holds after any part of a stage. Lists of clusters
+are written group by group: a reader must not take an earlier group for empty, and roll out a later one first.
+
+Any such state is one that this function, called again, continues from.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from echelon.engine.placement.indexes import relabel
@@ -71,26 +76,59 @@ class WriteStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteEmptyList:
+    """Write the clusters of a slice that has none, and no list that says so."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteSlice:
     """Delete a slice in which nothing is left that is wanted."""
 
     name: str
 
 
-Write: TypeAlias = CreateSlice | WriteLabels | WriteStatus | DeleteSlice
+@dataclass(frozen=True, slots=True)
+class ClaimSlice:
+    """Change nothing of a slice but its version: it is as it is known, and older requests to change it fail."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StampSlice:
+    """Let a slice tell by which strategy the groups were cut."""
+
+    name: str
+
+
+Write: TypeAlias = CreateSlice | WriteLabels | WriteStatus | WriteEmptyList | DeleteSlice | ClaimSlice | StampSlice
+
+
+Stage: TypeAlias = tuple[Write, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Writes to be made in order, each on the object that the one before it returned.
+    """Writes to be made stage by stage, those of one stage in any order, each on the object as it was written last.
 
-    The first `surge_end` of them end with the surge; it is 0 where none is needed. For that time `over_limit` slices
-    are larger than slices should be.
+    In a surge `over_limit` slices are larger than slices should be.
     """
 
-    writes: tuple[Write, ...] = ()
-    surge_end: int = 0
+    stages: tuple[Stage, ...] = ()
     over_limit: int = 0
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """All writes, in one of the orders that are possible."""
+        return tuple(write for stage in self.stages for write in stage)
+
+    @property
+    def surge(self) -> int | None:
+        """The stage with which a surge begins, where one is needed."""
+        surging = (any(isinstance(write, WriteStatus) and write.surge for write in stage) for stage in self.stages)
+        return next((number for number, surges in enumerate(surging) if surges), None)
 
 
 def publish(
@@ -99,10 +137,14 @@ def publish(
     strategy: Strategy,
     limit: int = LIMIT,
     spare: Iterable[str] = (),
+    *,
+    prepare: Iterable[Stage] = (),
+    conclude: Iterable[Stage] = (),
 ) -> Publication:
     """The writes that turn the existing slices into the desired ones.
 
-    `spare` are names of slices that do not exist, for those that are needed on the way and deleted at its end.
+    `spare` are names of slices that do not exist, for those that are needed on the way and deleted at its end. What is
+    to be written before anything else, and when all is in its place but nothing deleted, is handed in.
     """
     here = {one.name: one for one in existing}
     there = {one.name: one for one in desired}
@@ -111,28 +153,49 @@ def publish(
             raise SliceInUse(one.name)
     wanted = {cluster for one in desired for cluster in one.clusters}
     changed = [one.name for one in desired if one.clusters != _clusters(here, one.name)]
-    surged, order = _order(changed, _dependencies(changed, here, there), surge=strategy == "RollingUpdate")
-    unions = [
-        WriteStatus(name, tuple(sorted({*there[name].clusters, *wanted.intersection(here[name].clusters)})), surge=True)
+    surged, waves = _order(changed, _dependencies(changed, here, there), surge=strategy == "RollingUpdate")
+    unions = {
+        name: WriteStatus(
+            name, tuple(sorted({*there[name].clusters, *wanted.intersection(here[name].clusters)})), surge=True
+        )
         for name in surged
-    ]
+    }
     labels = relabel(here, there, spare)
-    made = set(here)
-    before: list[Write] = []
-    for one in labels.before:
-        before.append(WriteLabels(one) if one.name in made else CreateSlice(one))
-        made.add(one.name)
-    finals = [WriteStatus(name, there[name].clusters) for name in order]
+    created = set[str]()
     # Further up they would count again for the clusters that they have given away.
-    emptied = [WriteStatus(one.name, ()) for one in labels.aside if not wanted.isdisjoint(here[one.name].clusters)]
-    after: list[Write] = [*emptied, *(WriteLabels(one) for one in (*labels.aside, *labels.after))]
-    obsolete = _obsolete(here, there)
-    deletes = [DeleteSlice(name) for name in (*labels.fillers, *(one.name for one in obsolete))]
+    emptied = [WriteStatus(one.name, ()) for one in labels.parked if not wanted.isdisjoint(here[one.name].clusters)]
+    stages: list[Sequence[Write]] = [
+        *prepare,
+        *(_labelled(stage, here, created) for stage in labels.before),
+        *([unions[name] for name in group] for group in _by_group(sorted(surged, key=changed.index), there)),
+        *(
+            [WriteStatus(name, there[name].clusters) for name in group]
+            for wave in waves
+            for group in _by_group(wave, there)
+        ),
+        emptied,
+        *([WriteLabels(one) for one in stage] for stage in (labels.parked, *labels.after)),
+        *conclude,
+        [DeleteSlice(name) for name in labels.placeholders],
+        *([DeleteSlice(one.name) for one in group] for group in _obsolete(here, there)),
+    ]
     return Publication(
-        writes=(*before, *unions, *finals, *after, *deletes),
-        surge_end=len(before) + len(unions) if unions else 0,
-        over_limit=sum(len(write.clusters) > limit for write in unions),
+        stages=tuple(tuple(stage) for stage in stages if stage),
+        over_limit=sum(len(write.clusters) > limit for write in unions.values()),
     )
+
+
+def _labelled(stage: Iterable[Slice], here: Mapping[str, Slice], created: set[str]) -> list[Write]:
+    """The writes that give slices their labels; those that are not there yet are created with them."""
+    writes: list[Write] = []
+    for one in stage:
+        writes.append(WriteLabels(one) if one.name in here or one.name in created else CreateSlice(one))
+        created.add(one.name)
+    return writes
+
+
+def _by_group(names: Iterable[str], there: Mapping[str, Slice]) -> list[list[str]]:
+    return [list(group) for _, group in groupby(names, key=lambda name: there[name].group_index)]
 
 
 def _dependencies(changed: Iterable[str], here: Mapping[str, Slice], there: Mapping[str, Slice]) -> dict[str, set[str]]:
@@ -143,26 +206,27 @@ def _dependencies(changed: Iterable[str], here: Mapping[str, Slice], there: Mapp
     return {name: {receivers[cluster] for cluster in _clusters(here, name) if cluster in receivers} for name in changed}
 
 
-def _order(changed: list[str], after: Mapping[str, set[str]], *, surge: bool) -> tuple[list[str], list[str]]:
-    """Which slices to surge, and the order of the final writes."""
+def _order(changed: list[str], after: Mapping[str, set[str]], *, surge: bool) -> tuple[list[str], list[list[str]]]:
+    """Which slices to surge, and the final writes in waves: each waits for the ones before it only."""
     received: set[str] = set()
     surged: list[str] = []
-    order: list[str] = []
+    waves: list[list[str]] = []
     pending = {name: set(after[name]) for name in changed}
     while pending:
-        ready = [name for name, missing in pending.items() if missing <= received]
-        if not ready:
+        ready = [[name for name, missing in pending.items() if missing <= received]]
+        if not ready[0]:
             circles = _circles({name: missing - received for name, missing in pending.items()})
             if surge:
                 surged.append(circles[0])
                 received.add(circles[0])
                 continue
-            ready = sorted(circles, key=changed.index)
-        for name in ready:
-            del pending[name]
-        order += ready
-        received.update(ready)
-    return surged, order
+            ready = [[name] for name in sorted(circles, key=changed.index)]
+        for wave in ready:
+            for name in wave:
+                del pending[name]
+            received.update(wave)
+        waves += ready
+    return surged, waves
 
 
 def _circles(missing: Mapping[str, set[str]]) -> list[str]:
@@ -176,21 +240,22 @@ def _circles(missing: Mapping[str, set[str]]) -> list[str]:
         circles = rest
 
 
-def _obsolete(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[Slice]:
-    """The slices to delete, in order. Whole groups go last and from the end, so that no index is missing.
+def _obsolete(here: Mapping[str, Slice], there: Mapping[str, Slice]) -> list[list[Slice]]:
+    """The slices to delete, group by group. Whole groups go last and from the end, so that no index is missing.
 
     Where a cluster is listed more than once, the highest group is the one that it is remembered in. It stays so until
     the last, or a plan after a crash would find the cluster in a group where it never was.
     """
     remaining = {one.group for one in there.values()}
-    gone = [one for one in here.values() if one.name not in there]
+    gone = sorted((one for one in here.values() if one.name not in there), key=_index)
     parts = [one for one in gone if one.group in remaining]
-    whole = [one for one in gone if one.group not in remaining]
-    return [
-        *sorted(parts, key=lambda one: one.group_index),
-        *sorted(whole, key=lambda one: one.group_index, reverse=True),
-    ]
+    whole = [one for one in reversed(gone) if one.group not in remaining]
+    return [list(group) for slices in (parts, whole) for _, group in groupby(slices, key=_index)]
 
 
 def _clusters(slices: Mapping[str, Slice], name: str) -> Collection[str]:
     return slices[name].clusters if name in slices else ()
+
+
+def _index(of: Slice) -> int:
+    return of.group_index

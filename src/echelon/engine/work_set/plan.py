@@ -74,7 +74,7 @@ def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
     if works := writing.works():
         actions.append(Together(works))
     actions += _afterwards(work_set, rollout, now)
-    return Plan(tuple(actions), status, _soonest(view, rollout, now))
+    return Plan(tuple(actions), status, _soonest(view, rollout, now), status_waits=True)
 
 
 def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | None:
