@@ -19,12 +19,13 @@ from echelon.kube.cache import Indexer
 from echelon.kube.checking import Verify
 from echelon.kube.client import Client, Writer
 from echelon.kube.clock import Clock
-from echelon.kube.controller import Controller, Reconciler
+from echelon.kube.controller import Controller
 from echelon.kube.events import EventRecorder
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.misfits import Misfit
 from echelon.kube.queue import Debounce
+from echelon.kube.reconciler import Reconciler
 
 T = TypeVar("T")
 

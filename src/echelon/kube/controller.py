@@ -10,9 +10,8 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import Counter
 
@@ -29,6 +28,7 @@ from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.pace import Pace
 from echelon.kube.queue import Debounce, WorkQueue
+from echelon.kube.reconciler import Reconciler, TerminalError
 from echelon.kube.timetable import Timetable
 
 T = TypeVar("T")
@@ -38,24 +38,6 @@ ROUTINE = 100
 CONFLICT_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
-
-
-class TerminalError(Exception):
-    """There is no use in trying again before something changes."""
-
-
-class Reconciler(Protocol):
-    """Decides what is to be done about one object."""
-
-    def plan(self, key: Key, now: datetime) -> Plan:
-        """Read caches and return what is to be done; nothing is written here, and nothing awaited or remembered.
-
-        Planning again, with nothing done in between, gives an equal plan.
-        `act` carries the plan out. With `look_again_after` the key comes back although nothing
-        changed. An exception is logged and the key tried again, later each time; after a `TerminalError` it is left
-        alone until something changes.
-        """
-        ...
 
 
 @dataclass(frozen=True)
