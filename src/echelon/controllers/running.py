@@ -238,8 +238,8 @@ class Controllers:
 
     async def _run_all(self, ground: Ground, ready: Callable[[], None] | None) -> None:
         async with asyncio.TaskGroup() as group:
-            for announcer in ground.announcers:
-                group.create_task(announcer.run(), name="events")
+            for recorder in ground.recorders:
+                group.create_task(recorder.run(), name="events")
             for task in ground.beside:
                 group.create_task(_run(task), name="beside the controllers")
             for informer in ground.informers:
