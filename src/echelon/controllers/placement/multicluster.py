@@ -20,7 +20,7 @@ from echelon.api.multicluster import (
 )
 from echelon.api.multicluster import PlacementDecision as MulticlusterDecision
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.engine.placement.mirror import DeleteMirrored, MirroredDecision, Write, mirror, mirrored_decisions
@@ -70,13 +70,13 @@ class MulticlusterReconciler:
         return Plan(tuple(_action(placement, there, write) for write in writes))
 
 
-def multicluster_controller(ground: Ground) -> Controller:
+def multicluster_controller(context: ControllerContext) -> Controller:
     """Return a controller that publishes decisions for SIG Multicluster."""
-    placements, decisions = ground.informer(PLACEMENT), decisions_informer(ground)
-    published = ground.informer(MULTICLUSTER_DECISION, indexers={"owner": _owners_of})
+    placements, decisions = context.informer(PLACEMENT), decisions_informer(context)
+    published = context.informer(MULTICLUSTER_DECISION, indexers={"owner": _owners_of})
     doubt = Doubt(MULTICLUSTER_DECISION, _clusters_of, [placements, decisions])
     reconciler = MulticlusterReconciler(placements, decisions, published, doubt)
-    controller = ground.controller("multicluster", reconciler, workers=WORKERS, on_written=doubt.wrote)
+    controller = context.controller("multicluster", reconciler, workers=WORKERS, on_written=doubt.wrote)
     published.on_change(lambda delta: doubt.gone(delta.object) if delta.new is None else None)
     controller.watch(placements, when=lambda delta: delta.old is None or delta.new is None)
     controller.watch(decisions, keys=_placements_of)

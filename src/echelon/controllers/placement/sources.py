@@ -17,7 +17,7 @@ from echelon.api.cluster import (
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.doubt import Doubt
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.reconciler import PlacementReconciler
@@ -49,15 +49,17 @@ COLLECT_SECONDS = 1.0
 OWN_WRITES_SECONDS = 60.0
 
 
-def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: int = WORKERS) -> Controller:
+def placement_controller(
+    context: ControllerContext, metrics: PlacementMetrics, *, workers: int = WORKERS
+) -> Controller:
     """Return a placement controller."""
-    placements = ground.informer(PLACEMENT)
-    decisions = decisions_informer(ground)
-    recorder = MeasuringRecorder(ground.recorder("placement-controller"), metrics)
-    sources = [ground.informer(kind) for kind in KINDS if kind is not PLACEMENT_DECISION]
+    placements = context.informer(PLACEMENT)
+    decisions = decisions_informer(context)
+    recorder = MeasuringRecorder(context.recorder("placement-controller"), metrics)
+    sources = [context.informer(kind) for kind in KINDS if kind is not PLACEMENT_DECISION]
     doubt = Doubt(PLACEMENT_DECISION, clusters_of, sources)
     reconciler = PlacementReconciler(placements, decisions, metrics, recorder, doubt)
-    controller = ground.controller(
+    controller = context.controller(
         "placement",
         reconciler,
         recorder=recorder,
@@ -67,13 +69,13 @@ def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: 
     )
     placements.on_change(reconciler.placement_changed)
     decisions.on_change(reconciler.decision_changed)
-    _Feed(reconciler, controller, ground.clock).follow(ground)
+    _Feed(reconciler, controller, context.clock).follow(context)
     return controller
 
 
-def decisions_informer(ground: Ground) -> Informer[PlacementDecision]:
+def decisions_informer(context: ControllerContext) -> Informer[PlacementDecision]:
     """Return the cache of decisions, by owner and by the placement that gives such names."""
-    return ground.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})
+    return context.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})
 
 
 def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
@@ -94,17 +96,17 @@ class _Feed:
         self._controller = controller
         self._collecting: dict[Key, tuple[float, float]] = {}  # since when, and until when
 
-    def follow(self, ground: Ground) -> None:
+    def follow(self, context: ControllerContext) -> None:
         """Watch all that matters."""
-        self._watch(ground, PLACEMENT, self._placement)
-        self._watch(ground, PLACEMENT_DECISION, self._decision)
-        self._watch(ground, MANAGED_CLUSTER, self._cluster)
-        self._watch(ground, MANAGED_CLUSTER_SET, self._cluster_set)
-        self._watch(ground, MANAGED_CLUSTER_SET_BINDING, self._binding)
-        self._watch(ground, ADD_ON_PLACEMENT_SCORE, self._score)
+        self._watch(context, PLACEMENT, self._placement)
+        self._watch(context, PLACEMENT_DECISION, self._decision)
+        self._watch(context, MANAGED_CLUSTER, self._cluster)
+        self._watch(context, MANAGED_CLUSTER_SET, self._cluster_set)
+        self._watch(context, MANAGED_CLUSTER_SET_BINDING, self._binding)
+        self._watch(context, ADD_ON_PLACEMENT_SCORE, self._score)
 
-    def _watch(self, ground: Ground, kind: Kind[T], handler: Callable[[Delta[T]], None]) -> None:
-        informer = ground.informer(kind)
+    def _watch(self, context: ControllerContext, kind: Kind[T], handler: Callable[[Delta[T]], None]) -> None:
+        informer = context.informer(kind)
         informer.on_change(handler)
         # The controller gets its keys from here, and still has to wait until everything is known.
         self._controller.watch(informer, keys=_none)

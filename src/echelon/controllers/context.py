@@ -46,7 +46,7 @@ class ControllerOptions(TypedDict, total=False):
 
 
 @dataclass
-class Ground:
+class ControllerContext:
     """Makes informers, recorders and controllers."""
 
     client: Client
@@ -56,7 +56,7 @@ class Ground:
     instance: str  # of this process, in the events that it writes
     settings: ControllerSettings = DEFAULTS
     recorders: list[QueuedRecorder] = field(default_factory=list)
-    beside: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # what else runs with the controllers
+    background: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # what else runs with the controllers
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
     _indexed: dict[tuple[str, str], Mapping[str, Indexer[Any]]] = field(default_factory=dict)
     _of_informers: QueuedRecorder = field(init=False)  # tells of objects that cannot be read
