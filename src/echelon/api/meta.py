@@ -3,6 +3,7 @@
 from typing import Annotated, ClassVar
 
 from echelon.api.base import APIStruct, JSONObject, field
+from echelon.api.name_patterns import QUALIFIED_NAME
 
 
 class OwnerReference(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -83,8 +84,7 @@ class Condition(APIStruct, frozen=True, gc=False, kw_only=True):
         str,
         field(
             "What the condition is about, in CamelCase.",
-            pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            pattern=f"^{QUALIFIED_NAME}$",
             max_length=316,
         ),
     ]
