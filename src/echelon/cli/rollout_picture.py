@@ -160,6 +160,11 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
         return _way_back(rollout)
     if not rollout.has_clusters:
         return _nobody(rollout)
+    return _progress(view, rollout)
+
+
+def _progress(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
+    """Tell of a rollout that has clusters, and that nobody holds or aborted, how far it is."""
     if (rollout.complete or rollout.finished) and (left := _still_removing(view, rollout)):
         return ROLLING_OUT, left
     if rollout.complete:
