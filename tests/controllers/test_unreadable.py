@@ -10,7 +10,7 @@ from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.placement.publication import MARK_ANNOTATION
+from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.kube.client import MergePatch
 from echelon.kube.errors import NotFound
 from tests.controllers import hub as hubs
@@ -118,7 +118,9 @@ def test_nobody_loses_a_work_because_of_a_decision_that_cannot_be_read() -> None
     async def story(world: WorkWorld) -> None:
         await world.place([("", ["a", "b"]), ("", ["c"])])
         for name in ("p-decision-1", "p-decision-2"):  # as Echelon writes them: with the status, they tell everything
-            await world.hub.patch(PLACEMENT_DECISION, name, {"metadata": {"annotations": {MARK_ANNOTATION: "x"}}}, NS)
+            await world.hub.patch(
+                PLACEMENT_DECISION, name, {"metadata": {"annotations": {STAMP_ANNOTATION: "1:x"}}}, NS
+            )
         world.start()
         await world.roll_out()
         await world.settle()
