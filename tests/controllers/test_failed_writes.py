@@ -1,6 +1,7 @@
 """Work sets on hubs that do not take some of their writes: budgets hold, deadlines run, and the status tells."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.rollout_picture import Picture, draw
 from echelon.cli.rollout_reading import read
 from echelon.controllers.running import Controllers
-from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.hub.client import InProcessClient
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT
@@ -320,6 +321,29 @@ def test_a_revision_or_a_set_that_cannot_be_written_is_told_in_the_status_and_no
         client.refuses = None
         await world.settle(70)
         assert await world.at("1") == ["a"]
+        assert await world.said("RolloutBlocked") == ("False", "NotBlocked")
+
+    told(story)
+
+
+def test_nothing_is_remembered_of_clusters_that_left() -> None:
+    def remembered() -> int:
+        gc.collect()
+        return sum(isinstance(each, FailedWrite) for each in gc.get_objects())
+
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", SIX)])
+        before = remembered()
+        start(world, works_of("a", "b", error=forbidden))
+        await world.roll_out()
+        await world.settle()
+        assert await stored(world) == {"a", "b"}
+        assert remembered() > before
+        for left in (SIX[1:], SIX[2:]):
+            await world.decide([("", left)])
+            await world.settle(120)
+        assert await stored(world) == set()
+        assert remembered() == before
         assert await world.said("RolloutBlocked") == ("False", "NotBlocked")
 
     told(story)
