@@ -406,6 +406,23 @@ def test_a_pause_in_the_middle_of_a_large_wave_stops_it_within_a_few_dozen_write
     told(story)
 
 
+def test_a_refusal_in_the_middle_of_a_large_wave_stops_it_soon() -> None:
+    async def story(world: WorkWorld) -> None:
+        many = [f"c{number:03}" for number in range(400)]
+        await world.place([("", many)])
+        start(world, works_of(many[50], error=forbidden), seconds=0.1)
+        await world.roll_out(progressive(maxConcurrency="100%", maxFailures=0))
+        await world.settle(60)
+        written = len(await world.works())
+        assert 0 < written < 100
+        assert await world.said("RolloutBlocked") == ("True", "MaxFailuresExceeded")
+        counts = (await world.set()).status.rollout
+        assert counts is not None
+        assert (counts.progressing, counts.failed, counts.to_apply) == (written, 1, len(many) - written - 1)
+
+    told(story)
+
+
 def test_a_set_that_left_its_revisions_behind_and_was_made_again_takes_them_over() -> None:
     async def story(world: WorkWorld) -> None:
         keeping = asyncio.create_task(run_controllers(world.hub.client._cluster))

@@ -232,11 +232,13 @@ class Controller:
     async def _act(self, key: Key, plan: Plan, intent: object) -> bool:
         """Carry a plan out; return whether all of it was done. Raises the first failure that nobody remembers."""
         error: Exception | None = None
-        done, began = True, asyncio.get_running_loop().time()
+        done, began, remembered = True, asyncio.get_running_loop().time(), False
         if self._on_plan is not None:
             self._on_plan(key, plan)
 
         def is_wanted() -> bool:
+            if remembered and plan.stops_at_failure:
+                return False
             return self._intent is None or self._intent(key) == intent
 
         outcomes = act(
@@ -258,7 +260,9 @@ class Controller:
                         self._on_written(key, outcome)
                 else:
                     done = False
-                    if self._on_failed is None or not self._on_failed(key, outcome):
+                    if self._on_failed is not None and self._on_failed(key, outcome):
+                        remembered = True
+                    else:
                         error = error or outcome.error
         except Superseded:
             done = False
