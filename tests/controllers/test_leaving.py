@@ -10,7 +10,7 @@ from echelon.api.core import NAMESPACE
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.cluster.leaving import LastLook, is_leaving
+from echelon.controllers.cluster.leaving import NamespaceGuard, is_leaving
 from echelon.kube.errors import Conflict
 from tests.controllers.hub import NS, Hub, told
 from tests.controllers.work_world import WorkWorld
@@ -82,7 +82,7 @@ def test_a_namespace_is_not_deleted_while_the_server_knows_of_a_work_in_it() -> 
         await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "a"}})
         await hub.create(MANIFEST_WORK, "w", "a", spec={"workload": {"manifests": [MANIFEST]}})
         seen = "1"
-        careful = LastLook(hub.client, lambda _: seen)
+        careful = NamespaceGuard(hub.client, lambda _: seen)
         with pytest.raises(Conflict, match="namespace a has works"):
             await careful.delete(NAMESPACE, "a")
         assert not (await hub.client.get(NAMESPACE, "a")).metadata.deletion_timestamp

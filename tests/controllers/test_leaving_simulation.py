@@ -21,6 +21,7 @@ from echelon.kube.faults import Faults
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, config_map
 from tests.budgets import Lives
+from tests.controllers.strict import STRICT
 
 LABEL = "cluster.open-cluster-management.io/managedCluster"
 
@@ -46,7 +47,7 @@ async def build(world: World) -> None:
         chance = Random(world.random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         names = ["cluster-registration"]
         await Controllers(
-            client, world.loop.clock, names, random=chance, metrics=Metrics(), instance="registration"
+            client, world.loop.clock, names, random=chance, metrics=Metrics(), instance="registration", settings=STRICT
         ).run()
 
     world.start(Component("registration", registration))

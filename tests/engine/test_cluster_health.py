@@ -1,18 +1,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.cluster_health import RECENT_SECONDS, Contact, Silence, silence
+from echelon.engine.cluster_health import RECENT_SECONDS, Heartbeat, Silence, silence
 
 NOW = 1_000_000.0
 EVERY = 60.0
 
 
-def heard(*ago: float) -> list[Contact]:
-    return [Contact(NOW - each, NOW - each + 2 * EVERY) for each in ago]
+def heard(*ago: float) -> list[Heartbeat]:
+    return [Heartbeat(NOW - each, NOW - each + 2 * EVERY) for each in ago]
 
 
 def most(*ago: float, share: float = 0.55) -> bool:
-    return silence(heard(*ago), NOW, share).most
+    return silence(heard(*ago), NOW, share).of_most
 
 
 def test_more_than_the_share_must_have_missed_two_renewals() -> None:
@@ -41,15 +41,19 @@ def test_a_share_of_all_is_never_exceeded() -> None:
 
 def test_it_tells_when_it_begins_if_nobody_is_heard() -> None:
     found = silence(heard(10, 20, 30, 40, 50), NOW, 0.5)
-    assert found == Silence(heard=5, silent=0, most=False, begins=NOW + 90)
+    assert found == Silence(heard=5, silent=0, of_most=False, of_most_at=NOW + 90)
     assert silence([], NOW, 0.5) == Silence()
-    assert silence(heard(10, 20), NOW, 0.5).begins is None
+    assert silence(heard(10, 20), NOW, 0.5).of_most_at is None
 
 
 @given(st.lists(st.floats(0, 2 * RECENT_SECONDS)), st.floats(0.01, 1))
 def test_it_begins_when_it_says(ago: list[float], share: float) -> None:
-    contacts = heard(*ago)
-    found = silence(contacts, NOW, share)
-    assert found.most == (found.begins is not None and found.begins <= NOW)
-    if found.begins is not None and found.begins > NOW and all(each < RECENT_SECONDS - 2 * EVERY for each in ago):
-        assert silence(contacts, found.begins, share).most
+    heartbeats = heard(*ago)
+    found = silence(heartbeats, NOW, share)
+    assert found.of_most == (found.of_most_at is not None and found.of_most_at <= NOW)
+    if (
+        found.of_most_at is not None
+        and found.of_most_at > NOW
+        and all(each < RECENT_SECONDS - 2 * EVERY for each in ago)
+    ):
+        assert silence(heartbeats, found.of_most_at, share).of_most

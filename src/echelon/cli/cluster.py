@@ -22,7 +22,7 @@ from echelon.api.printing import human_duration
 from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.cli.connection import Connection, connected
-from echelon.controllers.cluster.leaving import hold, is_leaving, is_made_for, stays
+from echelon.controllers.cluster.leaving import add_finalizer, has_finalizer, is_leaving, is_namespace_of
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
 from echelon.engine.conditions import find_condition
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions
@@ -147,7 +147,7 @@ def _plan(seen: _Seen, now: datetime, *, dry_run: bool, force: bool) -> Iterator
             yield f"             {each} of {work}"
     if seen.namespace is None:
         yield f"  namespace  {seen.name} is not there"
-    elif is_made_for(seen.cluster, seen.namespace):
+    elif is_namespace_of(seen.cluster, seen.namespace):
         yield f"  namespace  {seen.name}, with everything in it"
     else:
         yield f"  namespace  {seen.name} stays: it was there before the cluster, or is not labelled as its own"
@@ -183,9 +183,9 @@ async def _begin(client: Client, seen: _Seen) -> None:
     for attempt in range(_TRIES):
         if is_leaving(found):
             return
-        if stays(found):
+        if has_finalizer(found):
             break
-        patch, meta = hold(found), found.metadata
+        patch, meta = add_finalizer(found), found.metadata
         try:
             said = {"uid": meta.uid, "resourceVersion": meta.resource_version, **patch.body["metadata"]}
             await client.patch(MANAGED_CLUSTER, meta.name, MergePatch({"metadata": said}))
@@ -234,7 +234,7 @@ def _waits_for(seen: _Seen) -> str:
         others = sorted({each for work in seen.works for each in work.metadata.finalizers} - {AGENT_FINALIZER})
         held = f", held by {', '.join(others)}" if others else ""
         return f"waits for works to end, {len(seen.works)} of them: {names}{held}"
-    if seen.namespace is not None and is_made_for(seen.cluster, seen.namespace):
+    if seen.namespace is not None and is_namespace_of(seen.cluster, seen.namespace):
         why = [each.message for each in seen.namespace.status.conditions if each.status == "True" and each.message]
         return " ".join([f"waits for namespace {seen.name} to end.", *why])
     return f"waits for the controllers to remove {', '.join(seen.cluster.metadata.finalizers)}; is echelon run at work?"

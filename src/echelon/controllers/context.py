@@ -121,6 +121,7 @@ class ControllerContext:
         reconciler: Reconciler,
         *,
         client: Writer | None = None,
+        clock: Clock | None = None,
         recorder: Recorder | None = None,
         **options: Unpack[ControllerOptions],
     ) -> Controller:
@@ -129,7 +130,7 @@ class ControllerContext:
             name,
             reconciler,
             client or self.client,
-            self.clock,
+            clock or self.clock,
             recorder=recorder or self.recorder(name),
             random=self.random,
             metrics=self.metrics,

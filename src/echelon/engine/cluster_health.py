@@ -1,4 +1,4 @@
-"""When so many clusters are silent at once that the hub, or its network, is a likelier cause than they are.
+"""The health of clusters, and when the hub, or its network, is a likelier cause of their silence than they are.
 
 A cluster that stays silent is given up, and loses its workloads. For one cluster that is right; but when most of a
 fleet falls silent in the same minutes, giving them up one after the other turns an outage of the hub into an outage of
@@ -8,10 +8,12 @@ counts is who has missed renewals. Clusters that were given up long ago say noth
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from math import floor
 from typing import NamedTuple
 
-from echelon.api.cluster import GROUP
+from echelon.api.cluster import GROUP, Taint
+from echelon.api.times import format_time
 
 LEASE_NAME = "managed-cluster-lease"
 AVAILABLE = "ManagedClusterConditionAvailable"
@@ -23,11 +25,11 @@ FEWEST = 3  # silent clusters that are a fleet's matter, and not their own
 _ROUNDING = 1e-9  # 0.55 of 20 clusters are 11, whatever floating point says
 
 
-class Contact(NamedTuple):
-    """When a cluster was last heard, and when it will have missed two renewals, on any one clock."""
+class Heartbeat(NamedTuple):
+    """When a cluster was last heard, and from when on it counts as silent, on any one clock."""
 
-    heard: float
-    missed: float
+    at: float
+    silent_from: float
 
 
 @dataclass(frozen=True)
@@ -36,33 +38,49 @@ class Silence:
 
     heard: int = 0  # clusters that were heard recently
     silent: int = 0  # those of them that have missed two renewals
-    most: bool = False  # more of them than the clusters' own troubles explain
-    begins: float | None = None  # when most of them are silent if nobody is heard until then
+    of_most: bool = False  # more of them than the clusters' own troubles explain
+    of_most_at: float | None = None  # when most of them are silent if nobody is heard until then
 
 
-def silence(contacts: Iterable[Contact], now: float, share: float) -> Silence:
+def silence(heartbeats: Iterable[Heartbeat], now: float, share: float) -> Silence:
     """Tell whether more than a share of the clusters, and not only a few, are silent; with a share of 1, never."""
-    missed = sorted(contact.missed for contact in contacts if now - contact.heard < RECENT_SECONDS)
-    needed = max(floor(share * len(missed) + _ROUNDING) + 1, FEWEST)
-    begins = missed[needed - 1] if needed <= len(missed) else None
-    silent = sum(each <= now for each in missed)
-    return Silence(len(missed), silent, most=silent >= needed, begins=begins)
+    silent_from = sorted(each.silent_from for each in heartbeats if now - each.at < RECENT_SECONDS)
+    needed = max(floor(share * len(silent_from) + _ROUNDING) + 1, FEWEST)
+    of_most_at = silent_from[needed - 1] if needed <= len(silent_from) else None
+    silent = sum(each <= now for each in silent_from)
+    return Silence(len(silent_from), silent, of_most=silent >= needed, of_most_at=of_most_at)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What is to be said of a cluster: the status of Available, and whether its taints are held as they are."""
+class HealthDecision:
+    """What is to be said of a cluster: the status of Available, and whether its taints are kept as they are."""
 
     available: str
-    held: bool
+    keep_taints: bool
 
 
-def judged(available: str, *, lease_stopped: bool, over: bool, unreachable: bool, most: bool) -> Verdict:
-    """Judge a cluster that is said to be available so, or Unknown because its `lease_stopped`.
+def decide_health(
+    available: str, *, lease_stopped: bool, grace_over: bool, unreachable: bool, most_silent: bool
+) -> HealthDecision:
+    """Decide about a cluster that is said to be available so, or Unknown because its `lease_stopped`.
 
-    `over`: its grace is. `unreachable`: it has that taint. `most`: most of the fleet is silent. Who was not given up
-    while most were silent gets a full grace when they no longer are, although it is said to be Unknown already.
+    `unreachable`: it has that taint. Who was not given up while most were silent gets a full grace when they no longer
+    are, although it is said to be Unknown already.
     """
-    status = "Unknown" if over else available
-    held = status == "Unknown" and not unreachable and (most or (lease_stopped and not over))
-    return Verdict(status, held)
+    status = "Unknown" if grace_over else available
+    keep = status == "Unknown" and not unreachable and (most_silent or (lease_stopped and not grace_over))
+    return HealthDecision(status, keep)
+
+
+def health_taints(before: Iterable[Taint], available: str, now: datetime) -> list[Taint]:
+    """Return taints with the one that stands for the status of Available, and without the one that doesn't."""
+    wanted = {"True": None, "False": UNAVAILABLE}.get(available, UNREACHABLE)
+    kept = [taint for taint in before if taint.key not in (UNREACHABLE, UNAVAILABLE) or is_taint(taint, wanted)]
+    if wanted is not None and not any(is_taint(taint, wanted) for taint in kept):
+        kept.append(Taint(key=wanted, effect="NoSelect", time_added=format_time(now)))
+    return kept
+
+
+def is_taint(taint: Taint, key: str | None) -> bool:
+    """Whether a taint is the one that stands for a state of health."""
+    return taint.key == key and taint.effect == "NoSelect"

@@ -8,7 +8,7 @@ clusters that are silent are Unknown, and the set of all clusters says why. When
 once more. A cluster of which nothing was ever heard is kept away from nevertheless; no placement has it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,137 +20,162 @@ from echelon.api.cluster import (
     ManagedClusterSet,
     Taint,
 )
-from echelon.api.coordination import LEASE
+from echelon.api.coordination import LEASE, Lease
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.times import format_time
-from echelon.controllers.cluster.contacts import LOOK_SECONDS, Contacts
+from echelon.controllers.cluster.fleet_silence import LOOK_SECONDS, FleetSilence
+from echelon.controllers.cluster.heartbeats import Heartbeats, SteadyClock
+from echelon.controllers.cluster.patches import condition_patch, patch_of
+from echelon.controllers.cluster.taint_times import TaintTimes
 from echelon.controllers.context import ControllerContext
-from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME, UNAVAILABLE, UNREACHABLE, Silence, Verdict, judged
-from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
-from echelon.engine.placement.taint_times import with_times
+from echelon.engine.cluster_health import (
+    AVAILABLE,
+    LEASE_NAME,
+    UNREACHABLE,
+    HealthDecision,
+    Silence,
+    decide_health,
+    health_taints,
+    is_taint,
+)
+from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Action, Emit, Patch, Plan, Reference
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
 KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANAGED_CLUSTER_SET)
+NAME = "cluster-health"
 WORKERS = 4
 
 FLEET = Key("", "")  # no cluster has this name: the plan of what is said about all of them
 FLEET_SET = "global"  # whose condition and events tell about the fleet
 HEARD = "MostClustersHeard"
 
-_STOPPED = "ManagedClusterLeaseUpdateStopped"
+_LEASE_STOPPED = "ManagedClusterLeaseUpdateStopped"
 _GIVEN_UP = "Registration agent stopped updating its lease."
 _HELD = f"{_GIVEN_UP} There is no taint: most of the fleet is silent, so the hub or its network is the likelier cause."
 _EARLY_SECONDS = 0.001  # by which a timer may ring before its time
-_LOOK_SECONDS = 60.0  # after which the fleet is looked at although nobody is missing
-_HELD_LOOK_SECONDS = 5.0  # the same while taints are held
 
 
 class HealthReconciler:
     """Plans the Available condition and the health taints of clusters, and what is said about the fleet."""
 
     def __init__(
-        self, clusters: Informer[ManagedCluster], sets: Informer[ManagedClusterSet], contacts: Contacts
+        self,
+        clusters: Informer[ManagedCluster],
+        sets: Informer[ManagedClusterSet],
+        heartbeats: Heartbeats,
+        taint_times: TaintTimes,
+        fleet: FleetSilence,
     ) -> None:
         self._clusters = clusters
         self._sets = sets
-        self._contacts = contacts
-        self._taints: dict[str, tuple[Taint, ...]] = {}  # with the times that they had last
-
-    def cluster_changed(self, delta: Delta[ManagedCluster]) -> None:
-        """Follow a cluster."""
-        name, old, new = delta.object.metadata.name, delta.old, delta.new
-        back = old is not None and new is not None and _available(new) == "True" != _available(old)
-        self._contacts.cluster_changed(delta, recovered=back)
-        if new is None:
-            self._taints.pop(name, None)
-        else:
-            self._taints[name] = with_times(new.spec.taints, self._taints.get(name, ()), None)
+        self._heartbeats = heartbeats
+        self._taint_times = taint_times
+        self._fleet = fleet
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one cluster, or what is said about the fleet."""
+        silence = self._fleet.silence
+        if silence is None:  # nothing is said of anybody before the fleet was looked at once
+            return Plan(look_again_after=timedelta(seconds=LOOK_SECONDS))
         if key == FLEET:
-            return self._plan_fleet(now)
+            return self._plan_fleet(silence, now)
         cluster = self._clusters.get(key)
         if cluster is None or cluster.metadata.deletion_timestamp:
             return NOTHING
-        said, left, most = (
-            find_condition(cluster.status.conditions, AVAILABLE),
-            self._contacts.grace_left(cluster),
-            False,
-        )
-        if _is_over(left) or (said is not None and said.status == "Unknown"):
-            most = self._contacts.look().most
-            left = self._contacts.grace_left(cluster)  # which began anew if most have been heard again
-        taints = with_times(cluster.spec.taints, self._taints.get(key.name, ()), now)
-        verdict = judged(
-            said.status if said is not None else "",
-            lease_stopped=left is not None and said is not None and (said.status, said.reason) == ("Unknown", _STOPPED),
-            over=_is_over(left),
-            unreachable=any(_is(taint, UNREACHABLE) for taint in taints),
-            most=most,
+        known = find_condition(cluster.status.conditions, AVAILABLE)
+        left = self._heartbeats.grace_left(cluster, now, self._fleet.over_since)
+        taints = self._taint_times.taints(cluster, now)
+        decision = decide_health(
+            known.status if known is not None else "",
+            lease_stopped=left is not None
+            and known is not None
+            and (known.status, known.reason) == ("Unknown", _LEASE_STOPPED),
+            grace_over=_is_over(left),
+            unreachable=any(is_taint(taint, UNREACHABLE) for taint in taints),
+            most_silent=silence.of_most,
         )
         actions: list[Action] = []
-        if (text := _to_say(said, verdict, most=most)) is not None:
-            actions.append(_say(cluster, text, now))
-        wanted = list(taints) if verdict.held else _tainted(taints, verdict.available, now)
+        if (text := _message(known, decision, most_silent=silence.of_most)) is not None:
+            actions.append(_unknown(cluster, text, now))
+        wanted = list(taints) if decision.keep_taints else health_taints(taints, decision.available, now)
         if wanted != cluster.spec.taints:
-            actions.append(_patch(cluster, {"spec": {"taints": [_taint(each) for each in wanted]}}))
-        if verdict.held and most:  # at the earliest when most are heard from now on
-            left = self._contacts.grace(cluster)
+            actions.append(patch_of(cluster, {"spec": {"taints": [_taint_to_wire(each) for each in wanted]}}))
+        if decision.keep_taints and silence.of_most:  # at the earliest when most are heard from now on
+            left = self._heartbeats.grace(cluster)
         again = None if left is None or _is_over(left) else timedelta(seconds=left)
         return Plan(tuple(actions), look_again_after=again)
 
-    def _plan_fleet(self, now: datetime) -> Plan:
+    def verify(self) -> Iterator[str | None]:
+        """Compare what is remembered with the caches; what differs is taken from them anew, and told."""
+        for state in (self._heartbeats, self._taint_times):
+            if found := state.differences():
+                state.rebuild()
+            yield from found
+            yield None
+
+    def _plan_fleet(self, silence: Silence, now: datetime) -> Plan:
         """Plan what the set of all clusters says about the silence of most of them: nothing, if that never was."""
-        silence = self._contacts.look()
-        soon = _HELD_LOOK_SECONDS if silence.most else min(self._contacts.begins_in, _LOOK_SECONDS)
-        look_again = timedelta(seconds=max(soon, LOOK_SECONDS))
         found = self._sets.get(Key("", FLEET_SET))
         if found is None or found.metadata.deletion_timestamp:
-            return Plan(look_again_after=look_again)
+            return NOTHING
         known = find_condition(found.status.conditions, HEARD)
-        status = "False" if silence.most else "True"
-        if (known is None and not silence.most) or (known is not None and known.status == status):
-            return Plan(look_again_after=look_again)
+        status = "False" if silence.of_most else "True"
+        if (known is None and not silence.of_most) or (known is not None and known.status == status):
+            return NOTHING
         meta = found.metadata
-        said = _about_fleet(silence, meta.generation, now)
-        body: JSONObject = {"status": {"conditions": conditions_to_wire(set_condition(found.status.conditions, said))}}
-        patch = Patch(
-            MANAGED_CLUSTER_SET,
-            meta.name,
-            body,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            subresource="status",
-        )
+        heard = _fleet_condition(silence, meta.generation, now)
         regarding = Reference(MANAGED_CLUSTER_SET, meta.name, uid=meta.uid)
-        kind, action = ("Warning", "HoldTaints") if silence.most else ("Normal", "JudgeClusters")
-        return Plan((patch, Emit(regarding, said.reason, action, said.message, kind)), look_again_after=look_again)
+        kind, action = ("Warning", "HoldTaints") if silence.of_most else ("Normal", "JudgeClusters")
+        return Plan((condition_patch(found, heard), Emit(regarding, heard.reason, action, heard.message, kind)))
 
 
 def cluster_health_controller(context: ControllerContext) -> Controller:
     """Return a controller of the health of clusters."""
     clusters, sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
     leases = context.informer(LEASE, fields=f"metadata.name={LEASE_NAME}")
-    contacts = Contacts(clusters, leases, context.clock, context.metrics, context.settings.silent_share)
-    reconciler = HealthReconciler(clusters, sets, contacts)
-    controller = context.controller("cluster-health", reconciler, workers=WORKERS)
-    clusters.on_change(reconciler.cluster_changed)
-    leases.on_change(contacts.lease_changed)
-    controller.watch(clusters, when=_matters)
-    controller.watch(sets, keys=lambda _: ())
-    # A renewal is no reason to plan: there are hundreds a second, and the plan comes when the grace would have ended.
-    controller.watch(leases, keys=lambda _: ())
-    controller.queue.add(FLEET)
+    clock = SteadyClock(context.clock)
+    heartbeats, taint_times = Heartbeats(clusters, leases, clock), TaintTimes(clusters)
+    fleet = FleetSilence(
+        clusters,
+        leases,
+        heartbeats,
+        context.metrics,
+        share=context.settings.silent_share,
+        changed=lambda: controller.queue.add(FLEET),
+    )
+    reconciler = HealthReconciler(clusters, sets, heartbeats, taint_times, fleet)
+    controller = context.controller(NAME, reconciler, clock=clock, workers=WORKERS, verify=reconciler.verify)
+
+    def cluster_changed(delta: Delta[ManagedCluster]) -> Iterable[Key]:
+        heartbeats.cluster_changed(delta, recovered=_is_recovery(delta))
+        taint_times.cluster_changed(delta)
+        return ()
+
+    def lease_changed(delta: Delta[Lease]) -> Iterable[Key]:
+        # A renewal is no reason to plan: there are hundreds a second, and the plan comes when the grace would end.
+        heartbeats.lease_changed(delta)
+        return ()
+
+    controller.follow(clusters, cluster_changed)
+    controller.follow(leases, lease_changed)
+    controller.watch(clusters, when=_is_relevant)
+    controller.watch(sets, keys=lambda found: (FLEET,) if found.metadata.name == FLEET_SET else ())
+    context.background.append(fleet.run)
     return controller
 
 
 def _is_over(left: float | None) -> bool:
     return left is not None and left < _EARLY_SECONDS
+
+
+def _is_recovery(delta: Delta[ManagedCluster]) -> bool:
+    """Whether a cluster is said to be available again."""
+    old, new = delta.old, delta.new
+    return old is not None and new is not None and _available(new) == "True" != _available(old)
 
 
 def _available(cluster: ManagedCluster) -> str:
@@ -159,7 +184,7 @@ def _available(cluster: ManagedCluster) -> str:
     return said.status if said is not None else ""
 
 
-def _matters(delta: Delta[ManagedCluster]) -> bool:
+def _is_relevant(delta: Delta[ManagedCluster]) -> bool:
     """Whether a change of a cluster is about its health."""
     old, new = delta.old, delta.new
     if old is None or new is None:
@@ -167,76 +192,49 @@ def _matters(delta: Delta[ManagedCluster]) -> bool:
     return old.spec != new.spec or old.status.conditions != new.status.conditions
 
 
-def _to_say(said: Condition | None, verdict: Verdict, *, most: bool) -> str | None:
+def _message(known: Condition | None, decision: HealthDecision, *, most_silent: bool) -> str | None:
     """Return what the Available condition of a silent cluster has to say; nothing if that has been said."""
-    if verdict.available != "Unknown":
+    if decision.available != "Unknown":
         return None
-    text = _HELD if verdict.held and most else _GIVEN_UP
-    if said is None or said.status != "Unknown":
+    text = _HELD if decision.keep_taints and most_silent else _GIVEN_UP
+    if known is None or known.status != "Unknown":
         return text
-    if said.reason != _STOPPED or said.message == text or (verdict.held and not most):
+    if known.reason != _LEASE_STOPPED or known.message == text or (decision.keep_taints and not most_silent):
         return None  # others said it, or it has been said, or nobody has been given up yet
     return text
 
 
-def _say(cluster: ManagedCluster, text: str, now: datetime) -> Patch:
-    said = Condition(
+def _unknown(cluster: ManagedCluster, message: str, now: datetime) -> Patch:
+    available = Condition(
         type=AVAILABLE,
         status="Unknown",
         observed_generation=cluster.metadata.generation,
         last_transition_time=format_time(now),
-        reason=_STOPPED,
-        message=text,
+        reason=_LEASE_STOPPED,
+        message=message,
     )
-    conditions = conditions_to_wire(set_condition(cluster.status.conditions, said))
-    return _patch(cluster, {"status": {"conditions": conditions}}, subresource="status")
+    return condition_patch(cluster, available)
 
 
-def _about_fleet(silence: Silence, generation: int, now: datetime) -> Condition:
+def _fleet_condition(silence: Silence, generation: int, now: datetime) -> Condition:
     """Say whether most of the fleet is silent."""
     counted = f"{silence.silent} of the {silence.heard} clusters that were heard in the last day"
     text = f"{counted} have missed two renewals of their lease; all clusters have their full grace again."
-    if silence.most:
+    if silence.of_most:
         text = (
             f"{counted} have missed two renewals of their lease. The hub or its network is the likelier cause: "
             "no cluster is tainted unreachable until fewer are silent."
         )
     return Condition(
         type=HEARD,
-        status="False" if silence.most else "True",
+        status="False" if silence.of_most else "True",
         observed_generation=generation,
         last_transition_time=format_time(now),
-        reason="FleetSilent" if silence.most else "FleetHeard",
+        reason="FleetSilent" if silence.of_most else "FleetHeard",
         message=text,
     )
 
 
-def _tainted(before: Iterable[Taint], available: str, now: datetime) -> list[Taint]:
-    """Return taints with the one that stands for the state, and without the one that doesn't."""
-    wanted = {"True": None, "False": UNAVAILABLE}.get(available, UNREACHABLE)
-    others = (UNREACHABLE, UNAVAILABLE)
-    kept = [taint for taint in before if taint.key not in others or _is(taint, wanted)]
-    if wanted is not None and not any(_is(taint, wanted) for taint in kept):
-        kept.append(Taint(key=wanted, effect="NoSelect", time_added=format_time(now)))
-    return kept
-
-
-def _is(taint: Taint, wanted: str | None) -> bool:
-    return taint.key == wanted and taint.effect == "NoSelect"
-
-
-def _taint(taint: Taint) -> JSONObject:
+def _taint_to_wire(taint: Taint) -> JSONObject:
     wire: JSONObject = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
     return {name: value for name, value in wire.items() if value}
-
-
-def _patch(cluster: ManagedCluster, body: JSONObject, subresource: str = "") -> Patch:
-    meta = cluster.metadata
-    return Patch(
-        MANAGED_CLUSTER,
-        meta.name,
-        body,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource=subresource,
-    )

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
+from echelon.api.cluster import GROUP, ManagedCluster
 from echelon.api.core import NAMESPACE, Namespace
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.times import format_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
-from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together
+from echelon.controllers.cluster.patches import condition_patch, patch_of
+from echelon.engine.conditions import find_condition
+from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together, Write
 from echelon.kube.cache import newer
 from echelon.kube.client import Client, DeleteOptions
 from echelon.kube.errors import Conflict
@@ -27,21 +28,21 @@ T = TypeVar("T")
 FINALIZER = f"{GROUP}/resource-cleanup"
 CLUSTER_LABEL = f"{GROUP}/managedCluster"
 DELETING = "Deleting"
-_NAMED = 5
+_MOST_NAMES = 5
 _SOON = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
-class Left:
-    """What there still is of a cluster that leaves. `rights` are in the order in which they go.
+class Remaining:
+    """What there still is of a cluster that leaves. `permissions` are in the order in which they are deleted.
 
-    `uncertain`: what is missing here may be there, because caches are behind what is known of the cluster.
+    `caches_are_behind` what is known of the cluster: what is missing here may be there.
     """
 
     works: Sequence[ManifestWork]
     namespace: Namespace | None
-    rights: Sequence[Delete]
-    uncertain: bool
+    permissions: Sequence[Delete]
+    caches_are_behind: bool
 
 
 def is_leaving(cluster: ManagedCluster) -> bool:
@@ -49,42 +50,45 @@ def is_leaving(cluster: ManagedCluster) -> bool:
     return bool(cluster.metadata.deletion_timestamp)
 
 
-def stays(cluster: ManagedCluster) -> bool:
-    """Whether a cluster would wait for its end, if it were deleted now."""
+def has_finalizer(cluster: ManagedCluster) -> bool:
+    """Whether a cluster would wait for its cleanup, if it were deleted now."""
     return FINALIZER in cluster.metadata.finalizers
 
 
-def hold(cluster: ManagedCluster) -> Patch:
-    """Return what makes a cluster wait for its end. It fails if the cluster is not as it was seen."""
-    return _with_finalizers(cluster, list(dict.fromkeys([*cluster.metadata.finalizers, FINALIZER])))
+def add_finalizer(cluster: ManagedCluster) -> Patch:
+    """Return what makes a cluster wait for its cleanup. It fails if the cluster is not as it was seen."""
+    return _finalizers_patch(cluster, list(dict.fromkeys([*cluster.metadata.finalizers, FINALIZER])))
 
 
-def is_made_for(cluster: ManagedCluster, namespace: Namespace) -> bool:
+def is_namespace_of(cluster: ManagedCluster, namespace: Namespace) -> bool:
     """Whether a namespace goes with a cluster: it has our label and was not there before."""
     ours = namespace.metadata.labels.get(CLUSTER_LABEL) == cluster.metadata.name
     return ours and (namespace.metadata.creation_timestamp or "") >= (cluster.metadata.creation_timestamp or "")
 
 
-def leave(cluster: ManagedCluster, left: Left, now: datetime) -> Plan:
+def plan_leaving(cluster: ManagedCluster, remaining: Remaining, now: datetime) -> Plan:
     """Plan the next step of a cluster on its way out."""
-    if not stays(cluster):
+    if not has_finalizer(cluster):
         return NOTHING
-    if left.works:
-        going = [each.metadata for each in left.works if not each.metadata.deletion_timestamp]
-        deletes = tuple(Delete(MANIFEST_WORK, each.name, each.namespace, each.uid) for each in going)
-        return Plan((Together(deletes),) if deletes else (), _said(cluster, _waits_for(cluster, left.works), now))
-    if left.namespace is not None and is_made_for(cluster, left.namespace):
-        meta = left.namespace.metadata
+    if remaining.works:
+        going = [each.metadata for each in remaining.works if not each.metadata.deletion_timestamp]
+        deletes = [Delete(MANIFEST_WORK, each.name, each.namespace, each.uid) for each in going]
+        status = _deleting(cluster, _works_message(cluster, remaining.works), now)
+        # The status first: if it is newer than the end of the last work, the cache of works has to catch up with it.
+        writes: tuple[Write, ...] = (*([status] if status is not None else []), *deletes)
+        return Plan((Together(writes),) if writes else ())
+    if remaining.namespace is not None and is_namespace_of(cluster, remaining.namespace):
+        meta = remaining.namespace.metadata
         ends = () if meta.deletion_timestamp else (Delete(NAMESPACE, meta.name, uid=meta.uid),)
-        return Plan(ends, _said(cluster, _ends(left.namespace), now))
-    if left.uncertain:
+        return Plan(ends, _deleting(cluster, _namespace_message(remaining.namespace), now))
+    if remaining.caches_are_behind:
         return Plan(look_again_after=_SOON)
-    if left.rights:
-        return Plan(tuple(left.rights))
-    return Plan((_with_finalizers(cluster, [each for each in cluster.metadata.finalizers if each != FINALIZER]),))
+    if remaining.permissions:
+        return Plan(tuple(remaining.permissions))
+    return Plan((_finalizers_patch(cluster, [each for each in cluster.metadata.finalizers if each != FINALIZER]),))
 
 
-class LastLook:
+class NamespaceGuard:
     """A writer that deletes no namespace with works in it, whatever a cache knew.
 
     A work that was written a moment before its cluster was deleted may not be in the cache yet. Its agent would lose
@@ -108,45 +112,35 @@ class LastLook:
         await self._client.delete(kind, name, namespace, options=options)
 
 
-def _waits_for(cluster: ManagedCluster, works: Sequence[ManifestWork]) -> str:
+def _works_message(cluster: ManagedCluster, works: Sequence[ManifestWork]) -> str:
     names = sorted(each.metadata.name for each in works)
-    shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     count = "1 work" if len(names) == 1 else f"{len(names)} works"
     hint = f"if it is gone for good: echelon cluster detach {cluster.metadata.name} --force"
     return f"The agent has to remove {count} ({shown}) from the cluster; {hint}"
 
 
-def _ends(namespace: Namespace) -> str:
+def _namespace_message(namespace: Namespace) -> str:
     why = [each.message for each in namespace.status.conditions if each.status == "True" and each.message]
     return " ".join([f"Namespace {namespace.metadata.name} is being removed.", *why])
 
 
-def _with_finalizers(cluster: ManagedCluster, finalizers: Sequence[str]) -> Patch:
-    meta = cluster.metadata
-    body = {"metadata": {"finalizers": list(finalizers) or None}}
-    return Patch(MANAGED_CLUSTER, meta.name, body, uid=meta.uid, resource_version=meta.resource_version)
+def _finalizers_patch(cluster: ManagedCluster, finalizers: Sequence[str]) -> Patch:
+    return patch_of(cluster, {"metadata": {"finalizers": list(finalizers) or None}})
 
 
-def _said(cluster: ManagedCluster, message: str, now: datetime) -> Patch | None:
+def _deleting(cluster: ManagedCluster, message: str, now: datetime) -> Patch | None:
     """Return what says why a cluster is still there; nothing if that has been said."""
-    meta = cluster.metadata
+    generation = cluster.metadata.generation
     known = find_condition(cluster.status.conditions, DELETING)
-    if known is not None and (known.message, known.observed_generation) == (message, meta.generation):
+    if known is not None and (known.message, known.observed_generation) == (message, generation):
         return None
-    said = Condition(
+    deleting = Condition(
         type=DELETING,
         status="False",
-        observed_generation=meta.generation,
+        observed_generation=generation,
         last_transition_time=format_time(now),
         reason="ResourceRemaining",
         message=message,
     )
-    body = {"status": {"conditions": conditions_to_wire(set_condition(cluster.status.conditions, said))}}
-    return Patch(
-        MANAGED_CLUSTER,
-        meta.name,
-        body,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource="status",
-    )
+    return condition_patch(cluster, deleting)

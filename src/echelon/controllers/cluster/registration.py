@@ -27,10 +27,19 @@ from echelon.api.rbac import GROUP as RBAC
 from echelon.api.times import format_time
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.controllers.cluster.leaving import CLUSTER_LABEL, LastLook, Left, hold, is_leaving, leave, stays
+from echelon.controllers.cluster.leaving import (
+    CLUSTER_LABEL,
+    NamespaceGuard,
+    Remaining,
+    add_finalizer,
+    has_finalizer,
+    is_leaving,
+    plan_leaving,
+)
+from echelon.controllers.cluster.patches import condition_patch
 from echelon.controllers.context import ControllerContext
 from echelon.engine.cluster_health import LEASE_NAME
-from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
+from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
 from echelon.kube.cache import newer
 from echelon.kube.controller import Controller
@@ -44,11 +53,11 @@ WORKERS = 8
 # A server tells at least every minute how far a cache has come.
 _UNCERTAIN = timedelta(seconds=60)
 
-_MINE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+_MADE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
 # The bindings first: a role that nobody has is harmless.
-_RIGHTS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE, ROLE)
+_PERMISSIONS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE, ROLE)
 # Of what we made, the fields that have to stay as we made them.
-_KEPT = {
+_OWNED_FIELDS = {
     ROLE.resource: "rules",
     CLUSTER_ROLE.resource: "rules",
     ROLE_BINDING.resource: "subjects",
@@ -62,7 +71,7 @@ def agent_group(cluster: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _DesiredObject:
     kind: Kind[Any]
     name: str
     namespace: str
@@ -73,11 +82,11 @@ class RegistrationReconciler:
     """Plans the namespace and the rights of one cluster."""
 
     def __init__(
-        self, clusters: Informer[ManagedCluster], works: Informer[ManifestWork], mine: dict[str, Informer[Any]]
+        self, clusters: Informer[ManagedCluster], works: Informer[ManifestWork], made: dict[str, Informer[Any]]
     ) -> None:
         self._clusters = clusters
         self._works = works
-        self._mine = mine
+        self._made = made
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one cluster."""
@@ -85,16 +94,17 @@ class RegistrationReconciler:
         if cluster is None:
             return self._plan_without(key.name)
         if is_leaving(cluster):
-            return leave(cluster, self._left(cluster), now)
+            return plan_leaving(cluster, self._remaining(cluster), now)
         if cluster.spec.hub_accepts_client:
-            made = [each for each in _wanted(key.name) if not self._is_there(each)]
+            missing = [each for each in _desired_objects(key.name) if not self._is_as_desired(each)]
             # What is made without asking would outlive a cluster that has left meanwhile.
-            first: list[Action] = [hold(cluster)] if made or not stays(cluster) else []
-            actions = (Apply(each.kind, each.name, each.body, each.namespace) for each in made)
-            return Plan((*first, *actions), _condition(cluster, now, accepted=True), status_waits=True)
+            first: list[Action] = [add_finalizer(cluster)] if missing or not has_finalizer(cluster) else []
+            actions = (Apply(each.kind, each.name, each.body, each.namespace) for each in missing)
+            return Plan((*first, *actions), _accepted(cluster, now, accepted=True), status_waits=True)
         if find_condition(cluster.status.conditions, ACCEPTED) is None:
             return NOTHING  # nobody has decided yet
-        return Plan(self._revoked(key.name, _RIGHTS), _condition(cluster, now, accepted=False), status_waits=True)
+        deletions = self._deletions(key.name, _PERMISSIONS)
+        return Plan(deletions, _accepted(cluster, now, accepted=False), status_waits=True)
 
     def is_leaving(self, name: str) -> bool:
         """Whether a cluster is on its way out."""
@@ -107,12 +117,12 @@ class RegistrationReconciler:
         Rights are made after their cluster. If they are newer than all that is known of clusters, it may yet come.
         """
         known = self._clusters.reached
-        found = self._revoked(name, _RIGHTS)
+        found = self._deletions(name, _PERMISSIONS)
         old = tuple(each for each in found if not newer(self._version(each), known))
         return Plan(old, look_again_after=None if len(old) == len(found) else _UNCERTAIN)
 
     def _version(self, delete: Delete) -> str:
-        live = self._mine[delete.kind.resource].get(Key(delete.namespace, delete.name))
+        live = self._made[delete.kind.resource].get(Key(delete.namespace, delete.name))
         return str(live.metadata.resource_version) if live is not None else ""
 
     def version_of(self, name: str) -> str:
@@ -120,59 +130,55 @@ class RegistrationReconciler:
         cluster = self._clusters.get(Key("", name))
         return cluster.metadata.resource_version if cluster is not None else ""
 
-    def _left(self, cluster: ManagedCluster) -> Left:
+    def _remaining(self, cluster: ManagedCluster) -> Remaining:
         name, version = cluster.metadata.name, cluster.metadata.resource_version
-        spaces = self._mine[NAMESPACE.resource]
+        spaces = self._made[NAMESPACE.resource]
         namespace = spaces.get(Key("", name))
         # A namespace that goes is asked for its works when it does; one that stays is not.
         behind = newer(version, (spaces if namespace is None else self._works).reached)
-        rights = self._revoked(name, (*_RIGHTS, SERVICE_ACCOUNT))
-        return Left(self._works.values(name), namespace, rights, behind)
+        permissions = self._deletions(name, (*_PERMISSIONS, SERVICE_ACCOUNT))
+        return Remaining(self._works.values(name), namespace, permissions, behind)
 
-    def _revoked(self, name: str, kinds: Sequence[Kind[Any]]) -> tuple[Delete, ...]:
+    def _deletions(self, name: str, kinds: Sequence[Kind[Any]]) -> tuple[Delete, ...]:
         """Return what takes away what a cluster has of some kinds, in their order."""
-        found = sorted((each for each in _wanted(name) if each.kind in kinds), key=lambda each: kinds.index(each.kind))
+        found = sorted(
+            (each for each in _desired_objects(name) if each.kind in kinds), key=lambda each: kinds.index(each.kind)
+        )
         return tuple(
             Delete(each.kind, each.name, each.namespace)
             for each in found
-            if self._mine[each.kind.resource].get(Key(each.namespace, each.name)) is not None
+            if self._made[each.kind.resource].get(Key(each.namespace, each.name)) is not None
         )
 
-    def _is_there(self, wanted: _Wanted) -> bool:
+    def _is_as_desired(self, desired: _DesiredObject) -> bool:
         """Whether an object is as it should be."""
-        live = self._mine[wanted.kind.resource].get(Key(wanted.namespace, wanted.name))
+        live = self._made[desired.kind.resource].get(Key(desired.namespace, desired.name))
         if live is None:
             return False
-        field = _KEPT.get(wanted.kind.resource)
+        field = _OWNED_FIELDS.get(desired.kind.resource)
         if field is None:
             return True
-        ours = msgspec.convert(wanted.body, wanted.kind.type)
+        ours = msgspec.convert(desired.body, desired.kind.type)
         return not live.metadata.owner_references and bool(getattr(live, field) == getattr(ours, field))
 
 
 def cluster_registration_controller(context: ControllerContext) -> Controller:
     """Return a controller that lets clusters in."""
     clusters, works = context.informer(MANAGED_CLUSTER), context.informer(MANIFEST_WORK)
-    mine: dict[str, Informer[Any]] = {kind.resource: context.informer(kind, labels=CLUSTER_LABEL) for kind in _MINE}
-    reconciler = RegistrationReconciler(clusters, works, mine)
-    controller = Controller(
-        NAME,
-        reconciler,
-        LastLook(context.client, reconciler.version_of),
-        context.clock,
-        recorder=context.recorder(NAME),
-        random=context.random,
-        workers=WORKERS,
-        metrics=context.metrics,
+    made: dict[str, Informer[Any]] = {kind.resource: context.informer(kind, labels=CLUSTER_LABEL) for kind in _MADE}
+    reconciler = RegistrationReconciler(clusters, works, made)
+    writer = NamespaceGuard(context.client, reconciler.version_of)
+    controller = context.controller(NAME, reconciler, client=writer, workers=WORKERS)
+    controller.watch(clusters, when=_is_relevant)
+    controller.watch(
+        works, keys=_cluster_of_work, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace)
     )
-    controller.watch(clusters, when=_matters)
-    controller.watch(works, keys=_home_of, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace))
-    for informer in mine.values():
-        controller.watch(informer, keys=_cluster_of)
+    for informer in made.values():
+        controller.watch(informer, keys=_labelled_cluster)
     return controller
 
 
-def _matters(delta: Delta[ManagedCluster]) -> bool:
+def _is_relevant(delta: Delta[ManagedCluster]) -> bool:
     old, new = delta.old, delta.new
     if old is None or new is None:
         return True
@@ -186,15 +192,15 @@ def _matters(delta: Delta[ManagedCluster]) -> bool:
     return old.metadata.generation != new.metadata.generation or old.status.conditions != new.status.conditions
 
 
-def _home_of(work: ManifestWork) -> Iterable[Key]:
+def _cluster_of_work(work: ManifestWork) -> Iterable[Key]:
     return (Key("", work.metadata.namespace),)
 
 
-def _cluster_of(obj: Any) -> Iterable[Key]:
+def _labelled_cluster(obj: Any) -> Iterable[Key]:
     return (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),)
 
 
-def _wanted(name: str) -> list[_Wanted]:
+def _desired_objects(name: str) -> list[_DesiredObject]:
     """Return everything that an accepted cluster has, in the order in which it is made."""
     everywhere, inside = f"open-cluster-management:managedcluster:{name}", f"open-cluster-management:{name}:agent"
     return [
@@ -207,11 +213,11 @@ def _wanted(name: str) -> list[_Wanted]:
     ]
 
 
-def _object(cluster: str, kind: Kind[Any], name: str, namespace: str, content: JSONObject) -> _Wanted:
+def _object(cluster: str, kind: Kind[Any], name: str, namespace: str, content: JSONObject) -> _DesiredObject:
     metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: cluster}}
     if namespace:
         metadata["namespace"] = namespace
-    return _Wanted(
+    return _DesiredObject(
         kind, name, namespace, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
     )
 
@@ -249,28 +255,19 @@ def _grant(kind: str, role: str, cluster: str) -> JSONObject:
     }
 
 
-def _condition(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patch | None:
+def _accepted(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patch | None:
     """Return what says whether the cluster was accepted; nothing if that has been said."""
-    meta = cluster.metadata
-    word = "Accepted" if accepted else "Denied"
-    status = "True" if accepted else "False"
+    generation = cluster.metadata.generation
+    decision, status = ("Accepted", "True") if accepted else ("Denied", "False")
     known = find_condition(cluster.status.conditions, ACCEPTED)
-    if known is not None and (known.status, known.observed_generation) == (status, meta.generation):
+    if known is not None and (known.status, known.observed_generation) == (status, generation):
         return None
-    said = Condition(
+    condition = Condition(
         type=ACCEPTED,
         status=status,
-        observed_generation=meta.generation,
+        observed_generation=generation,
         last_transition_time=format_time(now),
-        reason=f"HubClusterAdmin{word}",
-        message=f"{word} by hub cluster admin",
+        reason=f"HubClusterAdmin{decision}",
+        message=f"{decision} by hub cluster admin",
     )
-    body = {"status": {"conditions": conditions_to_wire(set_condition(cluster.status.conditions, said))}}
-    return Patch(
-        MANAGED_CLUSTER,
-        meta.name,
-        body,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource="status",
-    )
+    return condition_patch(cluster, condition)

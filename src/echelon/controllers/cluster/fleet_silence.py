@@ -1,0 +1,82 @@
+"""Watches whether most of the fleet is silent.
+
+It looks all the time, and not when a cluster is to be judged: whoever judges ten thousand clusters at once must not
+count the fleet for each of them, and that most were silent has to be noticed even if nobody is judged meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from math import inf
+
+from echelon.api.cluster import ManagedCluster
+from echelon.api.coordination import Lease
+from echelon.controllers.cluster.heartbeats import Heartbeats
+from echelon.engine.cluster_health import Silence, silence
+from echelon.kube.informer import Informer
+from echelon.kube.metrics import Metrics
+
+LOOK_SECONDS = 1.0  # from one look to the next at least
+CALM_SECONDS = 5.0  # and at most: who is silent may become most of the fleet because others leave
+
+_log = logging.getLogger(__name__)
+
+
+class FleetSilence:
+    """How much of the fleet is silent (nothing before the first look), and when most of it no longer was.
+
+    `changed` is called when most of the fleet has fallen silent, and when that is over.
+    """
+
+    def __init__(
+        self,
+        clusters: Informer[ManagedCluster],
+        leases: Informer[Lease],
+        heartbeats: Heartbeats,
+        metrics: Metrics,
+        *,
+        share: float,
+        changed: Callable[[], None],
+    ) -> None:
+        self.silence: Silence | None = None
+        self.over_since = -inf  # on the event loop's clock
+        self._clusters = clusters
+        self._leases = leases
+        self._heartbeats = heartbeats
+        self._share = share
+        self._changed = changed
+        self._gauges = (
+            metrics.gauge("echelon_clusters_heard", "Clusters that were heard in the last day."),
+            metrics.gauge("echelon_clusters_silent", "Those of them that have missed two renewals of their lease."),
+            metrics.gauge("echelon_unreachable_taints_held", "1 while so many are silent that none is tainted."),
+        )
+
+    async def run(self) -> None:
+        """Look at the fleet until cancelled."""
+        await self._clusters.wait_synced()
+        await self._leases.wait_synced()
+        while True:
+            now = asyncio.get_running_loop().time()
+            if not self._leases.deaf:
+                self._look(now)
+            await asyncio.sleep(self._pause(now))
+
+    def _look(self, now: float) -> None:
+        before, found = self.silence, silence(self._heartbeats.last(), now, self._share)
+        self.silence = found
+        for gauge, value in zip(self._gauges, (found.heard, found.silent, int(found.of_most)), strict=True):
+            gauge.set(value)
+        if found.of_most == (before is not None and before.of_most):
+            return
+        if found.of_most:
+            _log.warning("%d of %d clusters are silent: none is tainted unreachable", found.silent, found.heard)
+        else:
+            self.over_since = now
+            _log.info("%d of %d clusters are silent: all get their full grace again", found.silent, found.heard)
+        self._changed()
+
+    def _pause(self, now: float) -> float:
+        if self.silence is None or self.silence.of_most:
+            return LOOK_SECONDS
+        begins = self.silence.of_most_at
+        return CALM_SECONDS if begins is None else min(max(begins - now, LOOK_SECONDS), CALM_SECONDS)
