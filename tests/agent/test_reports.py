@@ -143,7 +143,7 @@ def test_beyond_the_limit_of_watches_objects_are_asked_for_from_time_to_time() -
         note = ".metadata.annotations.note"
         chosen = [rules(target("configmaps", "*"), paths(n=note)), rules(WEB, paths(n=note))]
         await here.work(config_map("one"), deployment(), manifestConfigs=chosen)
-        assert len(here.running[0].sights) == 1
+        assert len(here.running[0].context.object_watches) == 1
         hello: JSONObject = {"metadata": {"annotations": {"note": "hello"}}}
         await here.member.patch(CONFIG_MAP, "one", hello)
         await here.settle(0.5)
@@ -161,9 +161,9 @@ def test_watches_end_with_the_last_work_that_needs_them() -> None:
     async def story(here: World) -> None:
         await here.work(config_map("one"), deployment(), name="w1")
         await here.work(config_map("two"), name="w2")
-        assert len(here.running[0].sights) == 3
+        assert len(here.running[0].context.object_watches) == 3
         await here.work(config_map("one"), name="w1")
-        assert len(here.running[0].sights) == 2
+        assert len(here.running[0].context.object_watches) == 2
 
     told(story)
 

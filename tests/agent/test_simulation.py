@@ -81,7 +81,7 @@ async def build(world: World, hubs: tuple[str, ...] = HUBS[:1]) -> None:
             metrics=Metrics(),
             hub_hash=hubs[next(lives) % len(hubs)],
             # A process that is born into the past of a replica may apply a work that is gone; this ends it.
-            settings=Settings(eviction_grace_seconds=600),
+            settings=Settings(eviction_grace_seconds=600, strict=True),
         )
         await agent.run()
 

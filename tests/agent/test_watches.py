@@ -6,7 +6,7 @@ from echelon.agent.settings import Settings
 from echelon.api.base import JSONObject
 from echelon.api.core import CONFIG_MAP, SECRET
 from echelon.api.work import MANIFEST_WORK
-from echelon.engine.work.updating import Memory
+from echelon.engine.work.updating import LastApplied
 from echelon.kube import errors
 from tests.agent.test_strategies import secret
 from tests.agent.world import CLUSTER, World, config_map, told
@@ -39,7 +39,7 @@ def test_an_object_is_watched_by_its_name() -> None:
 def test_many_objects_of_a_kind_share_a_watch_but_never_secrets() -> None:
     async def story(here: World) -> None:
         await here.work(*(config_map(f"c{number}") for number in range(30)), *secrets(15))
-        assert len(here.running[0].sights) == 16
+        assert len(here.running[0].context.object_watches) == 16
         assert "" in looked_at(here, "configmaps")
         assert looked_at(here, "secrets") == {f"metadata.name=s{number}" for number in range(15)}
         await here.member.delete(CONFIG_MAP, "c7")
@@ -52,7 +52,7 @@ def test_many_objects_of_a_kind_share_a_watch_but_never_secrets() -> None:
 def test_watches_are_shared_sooner_where_there_would_be_too_many() -> None:
     async def story(here: World) -> None:
         await here.work(*(config_map(f"c{number}") for number in range(4)), *secrets(2))
-        assert len(here.running[0].sights) == 3
+        assert len(here.running[0].context.object_watches) == 3
         assert looked_at(here, "secrets") == {"metadata.name=s0", "metadata.name=s1"}
 
     told(story, settings=Settings(max_watches=3))
@@ -66,7 +66,7 @@ def test_a_watch_that_ends_makes_room_for_another() -> None:
         await here.work(*secrets(1), name="w1")
         await here.settle()
         assert looked_at(here, "secrets") == {"metadata.name=s0", "metadata.name=s1", "metadata.name=s"}
-        assert len(here.running[0].sights) == 2
+        assert len(here.running[0].context.object_watches) == 2
 
     told(story, settings=Settings(max_watches=2))
 
@@ -85,7 +85,7 @@ def test_an_object_that_may_not_be_watched_is_asked_for_from_time_to_time() -> N
 def test_nothing_is_remembered_of_works_that_are_gone() -> None:
     def remembered() -> int:
         gc.collect()
-        return sum(isinstance(each, Memory) for each in gc.get_objects())
+        return sum(isinstance(each, LastApplied) for each in gc.get_objects())
 
     async def story(here: World) -> None:
         await here.work(config_map("kept"), name="kept")

@@ -4,13 +4,14 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import msgspec
 
-from echelon.agent.agent import Agent
+from echelon.agent.agent import FAMILIES, Agent
+from echelon.agent.context import AgentContext, Family
 from echelon.agent.settings import Settings, hub_hash
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
@@ -153,6 +154,7 @@ class World:
         hash_: str = HUB,
         agent_id: str = "",
         member: Client | None = None,
+        families: Sequence[Callable[[AgentContext], Family]] = FAMILIES,
     ) -> asyncio.Task[None]:
         cluster = self.member.cluster
 
@@ -169,8 +171,9 @@ class World:
             metrics=Metrics(),
             hub_hash=hash_,
             agent_id=agent_id,
-            settings=settings or self.settings,
+            settings=replace(settings or self.settings, strict=True),
             act_as=act_as,
+            families=families,
         )
         self.running.append(agent)
         self.agents.append(asyncio.create_task(agent.run()))

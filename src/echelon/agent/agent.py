@@ -1,43 +1,28 @@
-"""The agent of one cluster: everything that it consists of, put together and run.
+"""The agent of one cluster: its registration, and families of reconcilers that share caches, put together and run.
 
 It may share a process with a thousand others, so what it does not need at the moment must not exist: a cluster that
 has not been accepted has no caches, and a cluster without works has two idle streams and a timer.
 """
 
 import asyncio
-import logging
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
-from echelon.agent.adopting import BY_WORK, Adoption
-from echelon.agent.applying import Applier
-from echelon.agent.discovery import ServedKinds
-from echelon.agent.ending import Endings, Eviction, Unheard, is_ending
-from echelon.agent.executor import ActAs, ExecutorCheck
-from echelon.agent.passes import Passes
-from echelon.agent.records import Records
+from echelon.agent.context import AgentContext, Family
+from echelon.agent.executor import ActAs
+from echelon.agent.member_kinds import ensure_served
 from echelon.agent.registration import Registration
-from echelon.agent.settings import MANAGER, Settings
-from echelon.agent.sights import Sights
-from echelon.agent.turns import Turns
-from echelon.agent.works import Works, concerns_agent
-from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from echelon.api.crd import crd
-from echelon.api.keys import Key
-from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManifestWork, ManifestWork
-from echelon.engine.work.cleaning import Place
+from echelon.agent.settings import Settings
+from echelon.agent.work_controllers import work_controllers
 from echelon.engine.work.identity import Identity
 from echelon.kube.client import Client, Documents
 from echelon.kube.clock import Clock
-from echelon.kube.controller import Controller
-from echelon.kube.errors import AlreadyExists, ApiError, NotFound
-from echelon.kube.informer import Delta, Informer
+from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 
-HUB_MANAGER = "echelon-agent"
-_LAST_RETRY_SECONDS = 60.0
-_CRD_PAUSE_SECONDS = 0.5
-
-_log = logging.getLogger(__name__)
+# What agents do beyond registration; each is given the context and says what is to be run.
+FAMILIES: tuple[Callable[[AgentContext], Family], ...] = (work_controllers,)
 
 
 class Agent:
@@ -61,138 +46,42 @@ class Agent:
         agent_id: str = "",
         settings: Settings | None = None,
         act_as: ActAs | None = None,
+        families: Sequence[Callable[[AgentContext], Family]] = FAMILIES,
     ) -> None:
-        chosen = settings or Settings()
-        self._member = member
-        self._works_seen = Informer(hub, MANIFEST_WORK, cluster, random=random, metrics=metrics)
-        self._records_seen = Informer(
-            member, APPLIED_MANIFEST_WORK, indexers={BY_WORK: _work_of}, random=random, metrics=metrics
-        )
-        self._registration = Registration(
-            hub, member, server, cluster, clock=clock, random=random, settings=chosen, manager=HUB_MANAGER
-        )
-        passes = Passes(Applier(member, MANAGER), ServedKinds(server), ExecutorCheck(member, act_as))
-        self._identity = identity = Identity(hub_hash, agent_id or hub_hash)
-        adoption = Adoption(member, self._records_seen, identity, lambda record: passes.strays(record, ()), MANAGER)
-        self._records = records = Records(member, self._records_seen, identity, adoption, MANAGER)
-        self.sights = Sights(
-            member, limit=chosen.max_watches, random=random, metrics=metrics, changed=self._object_changed
-        )
-        self._works = Works(
+        self.context = AgentContext(
             hub,
-            self._works_seen,
-            records,
-            passes,
-            self.sights,
+            member,
+            server,
+            cluster,
+            identity=Identity(hub_hash, agent_id or hub_hash),
             clock=clock,
             random=random,
-            settings=chosen,
-            manager=HUB_MANAGER,
-        )
-        self._work_turns = Turns(
-            "works",
-            self._works.turn,
-            random=random,
             metrics=metrics,
-            at_once=chosen.works_at_once,
-            last_retry=_LAST_RETRY_SECONDS,
+            settings=settings or Settings(),
+            act_as=act_as,
         )
-        self._ending_turns = Turns(
-            "endings",
-            Endings(records, passes).turn,
-            random=random,
-            metrics=metrics,
-            at_once=1,
-            last_retry=_LAST_RETRY_SECONDS,
-        )
-        eviction = Eviction(self._works_seen, self._records_seen, identity, chosen.eviction_grace_seconds)
-        self._eviction = Controller(
-            "eviction", eviction, member, clock, recorder=Unheard(), random=random, manager=MANAGER, metrics=metrics
-        )
-        self._eviction.watch(self._records_seen)
-        self._eviction.watch(self._works_seen, keys=self._record_keys, when=_comes_or_goes)
-        self._works_seen.on_change(self._work_changed)
-        self._records_seen.on_change(self._record_changed)
+        self._registration = Registration(self.context)
+        self._families = [family(self.context) for family in families]
 
     @property
-    def informers(self) -> tuple[Informer[ManifestWork], Informer[AppliedManifestWork]]:
+    def informers(self) -> list[Informer[Any]]:
         """The caches without which nothing is applied."""
-        return self._works_seen, self._records_seen
+        return self.context.informers
 
     async def run(self) -> None:
-        """Join the fleet and work until cancelled."""
+        """Join the fleet and work until cancelled; the first failure that nobody handled ends everything."""
         cluster = await self._registration.join()
-        self._identity.cluster_uid = cluster.metadata.uid
-        await self._install()
+        self.context.identity.cluster_uid = cluster.metadata.uid
+        for family in self._families:
+            for kind in family.member_kinds:
+                await ensure_served(self.context.member, kind)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._registration.run(), name="registration")
-                group.create_task(self._works_seen.run(), name="informer of works")
-                group.create_task(self._records_seen.run(), name="informer of records")
-                group.create_task(self._eviction.run(), name="eviction")
-                # What was applied has to be known before anything is applied or removed.
-                await self._records_seen.wait_synced()
-                group.create_task(self._work_turns.run(), name="works")
-                group.create_task(self._ending_turns.run(), name="endings")
+                group.create_task(self._registration.run(), name=self._registration.name)
+                for informer in self.context.informers:
+                    group.create_task(informer.run(), name=f"informer of {informer.kind.plural}")
+                for family in self._families:
+                    for controller in family.controllers:
+                        group.create_task(controller.run(), name=controller.name)
         finally:
-            await self.sights.close()
-
-    async def _install(self) -> None:
-        """Let the cluster serve records, if it does not; until it does there is nothing else to do."""
-        while True:
-            try:
-                await self._member.list(APPLIED_MANIFEST_WORK, limit=1)
-            except NotFound:
-                await self._define()
-            except ApiError as error:
-                _log.warning("the cluster cannot be asked for records: %s", error)
-            else:
-                return
-            await asyncio.sleep(_CRD_PAUSE_SECONDS)
-
-    async def _define(self) -> None:
-        try:
-            await self._member.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(APPLIED_MANIFEST_WORK))
-        except AlreadyExists:
-            pass
-        except ApiError as error:
-            _log.warning("the kind of records cannot be installed: %s", error)
-
-    def _object_changed(self, place: Place) -> None:
-        for work in self._works.users(place):
-            self._work_turns.queue.add(work)
-            record = self._records.get(self._records.name_of(work))
-            if record is not None and is_ending(record):
-                self._ending_turns.queue.add(record.metadata.name)
-
-    def _work_changed(self, delta: Delta[ManifestWork]) -> None:
-        if concerns_agent(delta):
-            self._work_turns.queue.add(delta.object.metadata.name)
-
-    def _record_changed(self, delta: Delta[AppliedManifestWork]) -> None:
-        record = delta.object
-        if delta.new is None or is_ending(record):
-            self._ending_turns.queue.add(record.metadata.name)
-        if self._means_applying(delta):
-            self._works.apply_again(record.spec.manifest_work_name)
-            self._work_turns.queue.add(record.spec.manifest_work_name)
-
-    def _means_applying(self, delta: Delta[AppliedManifestWork]) -> bool:
-        """Whether a work has lost its record, or there is one that it can take over."""
-        if delta.new is None:
-            return self._identity.is_of_this_hub(delta.object)
-        work = self._works_seen.get(Key(self._works_seen.namespace, delta.new.spec.manifest_work_name))
-        return delta.old is None and work is not None and self._identity.continues(work, delta.new)
-
-    def _record_keys(self, work: ManifestWork) -> tuple[Key, ...]:
-        name = work.metadata.name
-        earlier = (each.metadata.name for each in self._records_seen.by_index(BY_WORK, name))
-        return tuple(Key("", each) for each in dict.fromkeys((self._records.name_of(name), *earlier)))
-
-
-def _work_of(record: AppliedManifestWork) -> tuple[str, ...]:
-    return (record.spec.manifest_work_name,)
-
-
-def _comes_or_goes(delta: Delta[ManifestWork]) -> bool:
-    return delta.old is None or delta.new is None
+            await self.context.object_watches.close()

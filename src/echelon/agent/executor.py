@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from echelon.api.authorization import SUBJECT_ACCESS_REVIEW
 from echelon.api.manifest_config import ServiceAccountSubject
-from echelon.engine.work.updating import Wanted, with_metadata
+from echelon.engine.work.updating import DesiredObject, with_metadata
 from echelon.kube.client import Client, MergePatch, WriteOptions
 from echelon.kube.errors import ApiError, Forbidden
 
@@ -25,9 +25,9 @@ _VERBS = ("create", "update", "patch", "get")
 class NotAllowed(Exception):
     """The account lacks a right."""
 
-    def __init__(self, wanted: Wanted, why: str = "") -> None:
-        kind = wanted.kind
-        text = f"not allowed to apply the resource {kind.group} {kind.plural}, {wanted.namespace} {wanted.name}"
+    def __init__(self, desired: DesiredObject, why: str = "") -> None:
+        kind = desired.kind
+        text = f"not allowed to apply the resource {kind.group} {kind.plural}, {desired.namespace} {desired.name}"
         super().__init__(f"{text}{f': {why}' if why else ''}, will try again in 1m0s")
 
 
@@ -38,24 +38,24 @@ class ExecutorCheck:
         self._member = member
         self._act_as = act_as
 
-    async def check(self, wanted: Wanted, account: ServiceAccountSubject) -> None:
+    async def check(self, desired: DesiredObject, account: ServiceAccountSubject) -> None:
         """Raise `NotAllowed` unless the account may apply a manifest."""
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
-        for verb in (*_VERBS, "delete") if wanted.belongs else _VERBS:
-            if not await self._may(user, groups, verb, wanted):
-                raise NotAllowed(wanted)
-        if wanted.kind.group == _RBAC:
-            await self._try(user, groups, wanted)
+        for verb in (*_VERBS, "delete") if desired.owned_by_work else _VERBS:
+            if not await self._may(user, groups, verb, desired):
+                raise NotAllowed(desired)
+        if desired.kind.group == _RBAC:
+            await self._try(user, groups, desired)
 
-    async def _may(self, user: str, groups: Sequence[str], verb: str, wanted: Wanted) -> bool:
+    async def _may(self, user: str, groups: Sequence[str], verb: str, desired: DesiredObject) -> bool:
         asked = {
-            "namespace": wanted.namespace,
+            "namespace": desired.namespace,
             "verb": verb,
-            "group": wanted.kind.group,
-            "version": wanted.kind.version,
-            "resource": wanted.kind.plural,
-            "name": wanted.name,
+            "group": desired.kind.group,
+            "version": desired.kind.version,
+            "resource": desired.kind.plural,
+            "name": desired.name,
         }
         body = {
             "apiVersion": SUBJECT_ACCESS_REVIEW.api_version,
@@ -65,19 +65,19 @@ class ExecutorCheck:
         answer = await self._member.create(SUBJECT_ACCESS_REVIEW, body)
         return answer.status.allowed
 
-    async def _try(self, user: str, groups: Sequence[str], wanted: Wanted) -> None:
+    async def _try(self, user: str, groups: Sequence[str], desired: DesiredObject) -> None:
         """Let the server say whether the account would grant more than it has."""
         if self._act_as is None:
-            raise NotAllowed(wanted, "the agent cannot act as the account to find out whether it grants too much")
+            raise NotAllowed(desired, "the agent cannot act as the account to find out whether it grants too much")
         client = await self._act_as(user, groups)
-        body, dry = with_metadata(wanted, {}), WriteOptions(dry_run=True)
+        body, dry = with_metadata(desired, {}), WriteOptions(dry_run=True)
         try:
             try:
-                await client.create(wanted.kind, body, wanted.namespace, options=dry)
+                await client.create(desired.kind, body, desired.namespace, options=dry)
             except ApiError as error:
                 if error.status_reason != "AlreadyExists":
                     raise
                 changed = {name: value for name, value in body.items() if name in ("rules", "subjects", "roleRef")}
-                await client.patch(wanted.kind, wanted.name, MergePatch(changed), wanted.namespace, options=dry)
+                await client.patch(desired.kind, desired.name, MergePatch(changed), desired.namespace, options=dry)
         except Forbidden as error:
-            raise NotAllowed(wanted, f"permission escalation, {error}") from error
+            raise NotAllowed(desired, f"permission escalation, {error}") from error

@@ -60,7 +60,7 @@ class Amounts:
 
     def total(self) -> dict[str, str | int]:
         """Return the sums, as Kubernetes would write them."""
-        return {name: _written(self._sums[name], binary=self._binary[name]) for name in sorted(self._sums)}
+        return {name: _quantity(self._sums[name], binary=self._binary[name]) for name in sorted(self._sums)}
 
 
 @dataclass
@@ -78,10 +78,10 @@ class NodeFigures:
         self.capacity.add(node.status.capacity)
         self.allocatable.add(node.status.allocatable)
         labels, platform = node.metadata.labels, _PLATFORMS.get(node.spec.provider_id.partition(":")[0], "")
-        self.platform = _one((self.platform, platform))
-        self.region = _one((self.region, *(labels.get(label, "") for label in _REGION_LABELS)))
+        self.platform = _first((self.platform, platform))
+        self.region = _first((self.region, *(labels.get(label, "") for label in _REGION_LABELS)))
         products = (product for label, product in _PRODUCT_LABELS.items() if label in labels)
-        self.product = _one((self.product, *products))
+        self.product = _first((self.product, *products))
 
 
 def claims(
@@ -96,18 +96,18 @@ def claims(
         REGION_CLAIM: nodes.region,
         PRODUCT_CLAIM: nodes.product or next(by_version, ""),
     }
-    said = {claim.metadata.name: claim.spec.value for claim in stated}
-    custom = sorted(name for name in said if name not in RESERVED)[:MOST_CUSTOM_CLAIMS]
-    merged = {**found, **{name: said[name] for name in said if name in RESERVED or name in custom}}
+    values = {claim.metadata.name: claim.spec.value for claim in stated}
+    custom = sorted(name for name in values if name not in RESERVED)[:MOST_CUSTOM_CLAIMS]
+    merged = {**found, **{name: values[name] for name in values if name in RESERVED or name in custom}}
     return [ManagedClusterClaim(name=name, value=value) for name, value in sorted(merged.items()) if value]
 
 
-def _one(values: Iterable[str]) -> str:
+def _first(values: Iterable[str]) -> str:
     """Return the first of the values in their order."""
     return min((value for value in values if value), default="")
 
 
-def _written(value: Fraction, *, binary: bool) -> str:
+def _quantity(value: Fraction, *, binary: bool) -> str:
     if value.denominator != 1:
         return f"{ceil(value * 1000)}m"
     whole, unit = value.numerator, ""

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from echelon.agent.adopting import Adoption
-from echelon.agent.recorded import is_gone, kind_of
+from echelon.agent.adoption import Adoption
+from echelon.agent.recorded_object import is_gone, kind_of, metadata_patch
 from echelon.agent.settings import RECORD_FINALIZER
 from echelon.api.base import JSONObject
 from echelon.api.keys import Key
@@ -24,18 +24,21 @@ from echelon.api.work import (
     AppliedResource,
     ManifestWork,
 )
+from echelon.engine.plan import Delete, Patch
 from echelon.engine.work import intent
-from echelon.engine.work.cleaning import Fate, recorded, removal
 from echelon.engine.work.identity import CLUSTER_UID, WORK_UID, Identity
 from echelon.engine.work.ownership import owner_reference
-from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
+from echelon.engine.work.removal import RemovalAction, decide_removal, merged_resources
+from echelon.kube.client import Client, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from echelon.kube.freshness import OwnWrites
 from echelon.kube.informer import Delta, Informer
+from echelon.kube.write import write
 
 _log = logging.getLogger(__name__)
 
 
-class RecordEnding(Exception):
+class RecordBeingDeleted(Exception):
     """What was applied before is still being removed; nothing can be applied until that is over."""
 
 
@@ -55,31 +58,24 @@ class Records:
         self._identity = identity
         self._adoption = adoption
         self._options = WriteOptions(field_manager=manager)
-        self._own: dict[str, AppliedManifestWork] = {}  # as we wrote them, until the cache shows it
+        self._newest = OwnWrites(informer)
         self._confirmed: set[str] = set()  # records that this process has written
-        informer.on_change(self._seen)
+        informer.on_change(self._record_changed)
 
     def name_of(self, work: str) -> str:
         """Return the name of a work's record."""
         return self._identity.name_of(work)
 
-    def ours(self, record: AppliedManifestWork) -> bool:
+    def is_ours(self, record: AppliedManifestWork) -> bool:
         """Whether this agent takes care of a record."""
         return self._identity.is_ours(record)
 
     def get(self, name: str) -> AppliedManifestWork | None:
         """Return a record in the newest state that is known."""
-        own, cached = self._own.get(name), self._informer.get(Key("", name))
-        if own is None:
-            return cached
-        if self._informer.shows(Key("", name), own.metadata.resource_version):
-            # Also if it is gone: the answer to our last write of it may have come after the news of its end.
-            del self._own[name]
-            return cached
-        return own
+        return self._newest.get(Key("", name))
 
     async def ensure(self, work: ManifestWork, *, settled: bool) -> AppliedManifestWork:
-        """Return the record of a work, which says what is about to be applied. Raises `RecordEnding`.
+        """Return the record of a work, which says what is about to be applied. Raises `RecordBeingDeleted`.
 
         What was applied under earlier addresses of the hub is listed there, too. What of it cannot be taken over stays
         with its earlier record until the next time: it is no reason not to apply the rest.
@@ -91,13 +87,13 @@ class Records:
             return await self._adopt(work, record)
         except ApiError as error:
             _log.warning("what was applied for %s before the hub moved: %s", work.metadata.name, error)
-            return self._own.get(record.metadata.name, record)
+            return self.get(record.metadata.name) or record
 
     async def _adopt(self, work: ManifestWork, record: AppliedManifestWork) -> AppliedManifestWork:
-        for old in self._adoption.earlier(work):
-            found = await self._adoption.listed(old)
+        for old in self._adoption.earlier_records(work):
+            found = await self._adoption.resources_of(old)
             record = await self.list_resources(record, [*found, *record.status.applied_resources])
-            await self._adoption.take_over(old, record, recorded(found))
+            await self._adoption.take_over(old, record, merged_resources(found))
         return record
 
     async def _present(self, work: ManifestWork, *, settled: bool) -> AppliedManifestWork:
@@ -106,9 +102,9 @@ class Records:
         wanted = intent.intended(work.spec.workload.manifests)
         record = self.get(name) or await self._create(name, work, spec, intent.written(wanted))
         if record.metadata.deletion_timestamp:
-            if not self.ours(record):  # whoever made it is not here any more to end it
+            if not self.is_ours(record):  # whoever made it is not here any more to end it
                 await self._patch(record, {"spec": msgspec.to_builtins(spec)})
-            raise RecordEnding(f"what was applied for {work.metadata.name} before is still being removed")
+            raise RecordBeingDeleted(f"what was applied for {work.metadata.name} before is still being removed")
         changes: JSONObject = {} if record.spec == spec else {"spec": msgspec.to_builtins(spec)}
         notes: JSONObject = {}
         marks = self._marks(work)
@@ -125,7 +121,7 @@ class Records:
             # A process may be born into the past; what it makes there would be missing in the record of the present.
             # A write that changes nothing costs nothing, and fails if the record is not the newest.
             record = await self._patch(record, changes)
-        self._own[name] = record
+        self._newest.wrote(record)
         self._confirmed.add(name)
         return record
 
@@ -151,20 +147,20 @@ class Records:
         self, record: AppliedManifestWork, resources: Sequence[AppliedResource]
     ) -> AppliedManifestWork:
         """Write down what was applied, if that has changed; return the record as it is then."""
-        listed = recorded(resources)
+        listed = merged_resources(resources)
         if listed == record.status.applied_resources:
             return record
         body = {"status": {"appliedResources": [msgspec.to_builtins(each) for each in listed]}}
         return await self._patch(record, body, "status")
 
-    async def end(self, work: ManifestWork) -> bool:
+    async def request_deletion(self, work: ManifestWork) -> bool:
         """Ask for the end of a work's record; tell whether it is gone."""
         name = self.name_of(work.metadata.name)
         known = self.get(name)
-        if self._adoption.earlier(work) or (known is not None and not self.ours(known)):
+        if self._adoption.earlier_records(work) or (known is not None and not self.is_ours(known)):
             try:
                 await self._adopt(work, await self._present(work, settled=False))
-            except RecordEnding:
+            except RecordBeingDeleted:
                 return False
         try:
             # A read may be of the past, and what it does not show would stay behind; a write is always of now.
@@ -192,33 +188,31 @@ class Records:
                 if not await is_gone(self._member, resource):
                     left.append(resource)
                 continue
-            decided = removal(resource, live, owner)
-            if decided.fate is Fate.FORGET:
-                await self._confirm(kind, resource, live)
+            decided = decide_removal(resource, live, owner)
+            if decided.action is RemovalAction.FORGET:
+                await self._confirm(kind, live)
                 continue
-            if decided.fate is Fate.DISOWN:
-                await self._disown(kind, resource, live, decided.owners)
+            if decided.action is RemovalAction.DISOWN:
+                await self._disown(kind, live, decided.owners)
                 continue
-            if decided.fate is Fate.WAIT or not await self._delete(kind, resource, live):
+            if decided.action is RemovalAction.WAIT or not await self._delete(kind, resource, live):
                 left.append(resource)
         return left
 
-    async def _confirm(self, kind: Kind[Any], resource: AppliedResource, live: JSONObject) -> None:
+    async def _confirm(self, kind: Kind[Any], live: JSONObject) -> None:
         """Make sure that an object is as it was read: in the past it may have been another record's. Raises `Conflict`.
 
         A write that changes nothing costs nothing, and is always of now.
         """
-        meta = live["metadata"]
-        same = MergePatch({"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}})
         with suppress(NotFound, Forbidden):  # who may not write it cannot have made it
-            await self._member.patch(kind, resource.name, same, resource.namespace, options=self._options)
+            await write(metadata_patch(kind, live, {}), self._member, self._options)
 
     async def _delete(self, kind: Kind[Any], resource: AppliedResource, live: JSONObject) -> bool:
         """Delete an object that is still as we saw it, or another work may just have made it its own."""
         meta = live["metadata"]
-        how = DeleteOptions(Preconditions(meta["uid"], meta["resourceVersion"]), "Background")
+        request_deletion = Delete(kind, resource.name, resource.namespace, meta["uid"], meta["resourceVersion"])
         try:
-            await self._member.delete(kind, resource.name, resource.namespace, options=how)
+            await write(request_deletion, self._member, self._options)
             # Most objects have no finalizer and are gone already.
             await self._member.get(kind, resource.name, resource.namespace)
         except NotFound:
@@ -227,27 +221,25 @@ class Records:
             return False
         return False
 
-    async def _disown(
-        self, kind: Kind[Any], resource: AppliedResource, live: JSONObject, owners: Sequence[JSONObject]
-    ) -> None:
-        meta = live["metadata"]
-        body = {"ownerReferences": list(owners), "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-        await self._member.patch(
-            kind, resource.name, MergePatch({"metadata": body}), resource.namespace, options=self._options
-        )
+    async def _disown(self, kind: Kind[Any], live: JSONObject, owners: Sequence[JSONObject]) -> None:
+        await write(metadata_patch(kind, live, {"ownerReferences": list(owners)}), self._member, self._options)
 
     async def _patch(self, record: AppliedManifestWork, body: JSONObject, subresource: str = "") -> AppliedManifestWork:
         meta = record.metadata
-        said = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        wanted = MergePatch({**body, "metadata": {**body.get("metadata", {}), **said}})
+        patch = Patch(
+            APPLIED_MANIFEST_WORK,
+            meta.name,
+            body,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            subresource=subresource,
+        )
         try:
-            after = await self._member.patch(
-                APPLIED_MANIFEST_WORK, meta.name, wanted, subresource=subresource, options=self._options
-            )
+            after: AppliedManifestWork = await write(patch, self._member, self._options)
         except Conflict:
-            self._own.pop(meta.name, None)
+            self._newest.forget(Key("", meta.name))
             raise
-        self._own[meta.name] = after
+        self._newest.wrote(after)
         return after
 
     def _marks(self, work: ManifestWork) -> dict[str, str]:
@@ -262,6 +254,6 @@ class Records:
             manifest_work_name=work.metadata.name,
         )
 
-    def _seen(self, delta: Delta[AppliedManifestWork]) -> None:
+    def _record_changed(self, delta: Delta[AppliedManifestWork]) -> None:
         if delta.new is None:
             self._confirmed.discard(delta.object.metadata.name)

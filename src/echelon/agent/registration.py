@@ -7,12 +7,12 @@ whatever the cluster's own API does. Everything is on one timer; between its tic
 import asyncio
 import logging
 from dataclasses import dataclass
-from random import Random
 
 import msgspec
 
 from echelon.agent import facts
-from echelon.agent.settings import Settings
+from echelon.agent.context import AgentContext
+from echelon.agent.settings import HUB_MANAGER
 from echelon.api.base import JSONObject
 from echelon.api.cluster import (
     CLUSTER_CLAIM,
@@ -28,9 +28,10 @@ from echelon.api.meta import Condition
 from echelon.api.times import format_micro_time, format_time
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
 from echelon.engine.conditions import set_condition
-from echelon.kube.client import Client, Documents, MergePatch, WriteOptions
-from echelon.kube.clock import Clock
+from echelon.engine.plan import Patch
+from echelon.kube.client import MergePatch, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
+from echelon.kube.write import write
 
 JOINED = "ManagedClusterJoined"
 FIRST_PAUSE_SECONDS = 0.5
@@ -46,36 +47,27 @@ class _Facts:
     """What the cluster's API shows now; None where it does not answer."""
 
     found: JSONObject | None
-    trouble: str = ""
+    error: str = ""
 
 
 class Registration:
     """Keeps the ManagedCluster and the lease of one cluster."""
 
-    def __init__(
-        self,
-        hub: Client,
-        member: Client,
-        server: Documents,
-        cluster: str,
-        *,
-        clock: Clock,
-        random: Random,
-        settings: Settings,
-        manager: str,
-    ) -> None:
-        self._hub = hub
-        self._member = member
-        self._server = server
-        self._cluster = cluster
-        self._clock = clock
-        self._random = random
-        self._settings = settings
-        self._options = WriteOptions(field_manager=manager)
+    name = "registration"
+
+    def __init__(self, context: AgentContext) -> None:
+        self._hub = context.hub
+        self._member = context.member
+        self._server = context.server
+        self._cluster = context.cluster
+        self._clock = context.clock
+        self._random = context.random
+        self._settings = context.settings
+        self._options = WriteOptions(field_manager=HUB_MANAGER)
 
     async def join(self) -> ManagedCluster:
         """Ask the hub to take the cluster, and return it when the hub has."""
-        pause, told = FIRST_PAUSE_SECONDS, ""
+        pause, logged = FIRST_PAUSE_SECONDS, ""
         while True:
             try:
                 cluster = await self._registered()
@@ -84,28 +76,28 @@ class Registration:
                 why = f"waits for the hub's administrator to accept it (spec.hubAcceptsClient of {self._cluster})"
             except ApiError as error:
                 why = f"cannot register yet: {error}"
-            if why != told:
+            if why != logged:
                 _log.info("%s %s", self._cluster, why, extra={"cluster": self._cluster})
-                told = why
+                logged = why
             await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
             pause = min(pause * 2, LAST_PAUSE_SECONDS)
 
     async def run(self) -> None:
         """Renew the lease and say what the cluster is, until cancelled."""
-        failures, told = 0, ""
+        failures, logged = 0, ""
         while True:
             every = float(self._settings.lease_seconds)
             try:
                 await self._renew()
                 cluster = await self._hub.get(MANAGED_CLUSTER, self._cluster)
                 every = float(cluster.spec.lease_duration_seconds or every)
-                await self._say(cluster)
-                failures, told = 0, ""
+                await self._report_status(cluster)
+                failures, logged = 0, ""
             except ApiError as error:
                 failures += 1
                 # Once: the agent of a cluster that has left the fleet is refused every minute, for ever.
-                if not isinstance(error, Conflict) and str(error) != told:
-                    told, extra = str(error), {"cluster": self._cluster}
+                if not isinstance(error, Conflict) and str(error) != logged:
+                    logged, extra = str(error), {"cluster": self._cluster}
                     _log.warning("%s cannot tell the hub that it is alive: %s", self._cluster, error, extra=extra)
                 every = min(every, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16))
             await asyncio.sleep(every * self._random.uniform(0.9, 1.0))
@@ -142,24 +134,21 @@ class Registration:
             }
             await self._hub.create(LEASE, body, self._cluster, options=self._options)
 
-    async def _say(self, cluster: ManagedCluster) -> None:
+    async def _report_status(self, cluster: ManagedCluster) -> None:
         """Write down what the cluster is, if that has changed."""
-        status = self._status(cluster, await self._look())
+        status = self._status(cluster, await self._observe())
         if status == cluster.status:
             return
         meta = cluster.metadata
-        body = {
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": _whole(status, cluster.status),
-        }
-        await self._hub.patch(
-            MANAGED_CLUSTER, self._cluster, MergePatch(body), subresource="status", options=self._options
-        )
+        body = {"status": _status_patch(status, cluster.status)}
+        uid, version = meta.uid, meta.resource_version
+        patch = Patch(MANAGED_CLUSTER, meta.name, body, uid=uid, resource_version=version, subresource="status")
+        await write(patch, self._hub, self._options)
 
     def _status(self, cluster: ManagedCluster, seen: _Facts) -> ManagedClusterStatus:
         now, generation = format_time(self._clock.now()), cluster.metadata.generation
 
-        def said(type_: str, status: str, reason: str, message: str) -> Condition:
+        def condition(type_: str, status: str, reason: str, message: str) -> Condition:
             return Condition(
                 type=type_,
                 status=status,
@@ -169,27 +158,27 @@ class Registration:
                 message=message,
             )
 
-        joined = said(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
-        available = said(AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
+        joined = condition(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
+        available = condition(AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
         if seen.found is None:
-            told = f"The kube-apiserver is not available: {seen.trouble}"
-            available = said(AVAILABLE, "False", "ManagedClusterKubeAPIServerUnavailable", told)
+            message = f"The kube-apiserver is not available: {seen.error}"
+            available = condition(AVAILABLE, "False", "ManagedClusterKubeAPIServerUnavailable", message)
         conditions = set_condition(set_condition(cluster.status.conditions, joined), available)
         return msgspec.structs.replace(cluster.status, conditions=conditions, **(seen.found or {}))
 
-    async def _look(self) -> _Facts:
+    async def _observe(self) -> _Facts:
         try:
             version = str((await self._server.document("/version")).get("gitVersion", ""))
             nodes = await self._nodes()
             system = await self._member.get(NAMESPACE, "kube-system")
-            stated = await self._stated()
+            claims = await self._cluster_claims()
         except ApiError as error:
             return _Facts(None, error.message)
         found: JSONObject = {
             "version": ManagedClusterVersion(kubernetes=version),
             "capacity": nodes.capacity.total(),
             "allocatable": nodes.allocatable.total(),
-            "cluster_claims": facts.claims(nodes, version, system.metadata.uid, stated),
+            "cluster_claims": facts.claims(nodes, version, system.metadata.uid, claims),
         }
         return _Facts(found)
 
@@ -210,14 +199,14 @@ class Registration:
             if not token:
                 return figures
 
-    async def _stated(self) -> list[ClusterClaim]:
+    async def _cluster_claims(self) -> list[ClusterClaim]:
         try:
             return list((await self._member.list(CLUSTER_CLAIM)).items)
         except NotFound:
             return []  # the cluster does not serve them
 
 
-def _whole(status: ManagedClusterStatus, before: ManagedClusterStatus) -> JSONObject:
+def _status_patch(status: ManagedClusterStatus, before: ManagedClusterStatus) -> JSONObject:
     """Return a status as a merge patch: what it no longer has is said to be gone."""
     body: JSONObject = msgspec.to_builtins(status)
     for field in ("capacity", "allocatable"):

@@ -9,7 +9,8 @@ NEVER_SECONDS = 100 * 365 * 24 * 3600.0
 FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
 RECORD_FINALIZER = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
 RETRIED_AT = "echelon.dev/retried-at"
-MANAGER = "work-agent"
+MANAGER = "work-agent"  # of what is applied to the cluster
+HUB_MANAGER = "echelon-agent"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Settings:
     max_json_raw_bytes: int | None = None  # None: lists and objects are no feedback
     works_at_once: int = 10
     lease_seconds: int = 60
+    strict: bool = False  # for tests: make every plan twice, and end where there is a difference
 
 
 def hub_hash(url: str) -> str:

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Plan, Together, Write
+from echelon.engine.plan import Action, Delete, Emit, InOrder, Patch, Plan, Together, Write
 from echelon.kube.cache import identity_of
-from echelon.kube.client import ApplyPatch, DeleteOptions, MergePatch, Preconditions, WriteOptions, Writer
+from echelon.kube.client import WriteOptions, Writer
 from echelon.kube.errors import ApiError, Conflict
 from echelon.kube.metrics import Metrics
 from echelon.kube.pace import AT_ONCE, Pace
+from echelon.kube.write import write
 
 
 class Recorder(Protocol):
@@ -192,33 +192,11 @@ def _object(written: Written) -> tuple[str, str, str]:
 
 
 async def _write(action: Write, client: Writer, options: WriteOptions) -> Written:
-    kind, namespace = action.kind, action.namespace
+    answer = await write(action, client, options)
     if isinstance(action, Delete):
-        expected = Preconditions(action.uid, action.resource_version)
-        how = DeleteOptions(preconditions=expected, propagation=action.propagation)
-        await client.delete(kind, action.name, namespace, options=how)
-        return Written(kind, action.name, namespace, action.uid, None)
-    if isinstance(action, Create):
-        answer = await client.create(kind, action.body, namespace, options=options)
-    elif isinstance(action, Patch):
-        body = MergePatch(_with_preconditions(action))
-        answer = await client.patch(kind, action.name, body, namespace, subresource=action.subresource, options=options)
-    else:
-        wanted = ApplyPatch(action.body, options.field_manager, action.force)
-        answer = await client.patch(
-            kind, action.name, wanted, namespace, subresource=action.subresource, options=options
-        )
+        return Written(action.kind, action.name, action.namespace, action.uid, None)
     key, uid, version = identity_of(answer)
-    return Written(kind, key.name, key.namespace, uid, version, _labels_of(answer))
-
-
-def _with_preconditions(action: Patch) -> JSONObject:
-    """Say in the patch which object, in which state, it is meant for."""
-    expected = {"uid": action.uid, "resourceVersion": action.resource_version}
-    said = {name: value for name, value in expected.items() if value}
-    if not said:
-        return action.body
-    return {**action.body, "metadata": {**action.body.get("metadata", {}), **said}}
+    return Written(action.kind, key.name, key.namespace, uid, version, _labels_of(answer))
 
 
 def _labels_of(obj: Any) -> Mapping[str, str]:

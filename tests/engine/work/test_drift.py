@@ -8,9 +8,9 @@ from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
 from echelon.api.manifest_config import IgnoreField, ManifestUpdateStrategy, ServerSideApplyConfig
-from echelon.engine.work.drift import LAST_PAUSE_SECONDS, NO_REPAIR, PEACE_SECONDS, Drift, drifted
-from echelon.engine.work.reporting import Absent, Applied, Found, Outcome, report
-from echelon.engine.work.updating import Wanted, remember
+from echelon.engine.work.drift import LAST_PAUSE_SECONDS, NO_REPAIR, QUIET_SECONDS, Drift, drifted
+from echelon.engine.work.reporting import Absent, Applied, Found, ObservedManifest, report
+from echelon.engine.work.updating import DesiredObject, last_applied_of
 from tests.engine.work.test_updating import OWNER, wanted
 from tests.engine.work.works import at, conditions, config, meta, rule, stamp, statuses, web, work
 
@@ -23,7 +23,7 @@ IGNORING = ManifestUpdateStrategy(
 )
 
 
-def a_deployment(**spec: object) -> Wanted:
+def a_deployment(**spec: object) -> DesiredObject:
     return wanted(DEPLOYMENT, spec={"paused": True, **spec}, metadata={"labels": {"app": "web"}})
 
 
@@ -34,8 +34,8 @@ def as_served(**spec: object) -> JSONObject:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": filled, "status": {"x": 1}}
 
 
-def differs(strategy: ManifestUpdateStrategy, asked: Wanted, then: JSONObject, now: JSONObject | None) -> bool:
-    return drifted(asked, strategy, now, remember(asked.manifest, then))
+def differs(strategy: ManifestUpdateStrategy, asked: DesiredObject, then: JSONObject, now: JSONObject | None) -> bool:
+    return drifted(asked, strategy, now, last_applied_of(asked.manifest, then))
 
 
 @pytest.mark.parametrize("strategy", [UPDATE, APPLY])
@@ -80,8 +80,8 @@ def test_a_job_that_may_go_by_itself_is_not_missed() -> None:
 # ---- how it is told
 
 
-def outcome(drift: Drift | None, available: int = 5) -> Outcome:
-    return Outcome(meta(), Applied(), Found(web(available)), drift)
+def outcome(drift: Drift | None, available: int = 5) -> ObservedManifest:
+    return ObservedManifest(meta(), Applied(), Found(web(available)), drift)
 
 
 def test_drift_is_told_with_a_count_and_its_own_clock() -> None:
@@ -113,7 +113,7 @@ def test_drift_that_waits_is_progress_and_no_failure() -> None:
 
 def test_drift_of_an_older_generation_is_forgotten_and_of_this_one_kept() -> None:
     status = report(work(), [outcome(Drift(4))], at(0))
-    looked = report(work(status=status), [Outcome(meta(), None, Absent())], at(1))
+    looked = report(work(status=status), [ObservedManifest(meta(), None, Absent())], at(1))
     assert conditions(looked, 0)["Drifted"] == conditions(status, 0)["Drifted"]
     after = report(work(generation=2, status=status), [outcome(None)], at(2))
     assert "Drifted" not in statuses(after) | statuses(after, 0)
@@ -129,7 +129,7 @@ def test_a_rule_of_the_users_with_that_name_wins() -> None:
 # ---- how long nobody is fought with
 
 
-@given(st.integers(1, 50), st.integers(0, 3 * int(PEACE_SECONDS)))
+@given(st.integers(1, 50), st.integers(0, 3 * int(QUIET_SECONDS)))
 def test_attempts_become_rarer_until_there_was_peace(fights: int, quiet: int) -> None:
     repair, pauses = NO_REPAIR.tried(0, changed=True), list[float]()
     for _ in range(fights):  # somebody changes it again at once
@@ -140,5 +140,5 @@ def test_attempts_become_rarer_until_there_was_peace(fights: int, quiet: int) ->
     later = repair.last + quiet
     after = repair.tried(max(later, repair.due), changed=False)
     assert after.count == repair.count
-    assert after.tries == (1 if quiet > PEACE_SECONDS else repair.tries + 1)
-    assert quiet <= PEACE_SECONDS or repair.due <= later  # after peace there is no pause left
+    assert after.tries == (1 if quiet > QUIET_SECONDS else repair.tries + 1)
+    assert quiet <= QUIET_SECONDS or repair.due <= later  # after peace there is no pause left

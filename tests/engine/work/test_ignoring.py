@@ -11,7 +11,7 @@ from echelon.api.manifest_config import IgnoreField, ServerSideApplyConfig
 from echelon.engine.plan import Apply, Patch
 from echelon.engine.work import jq
 from echelon.engine.work.ignoring import DIGEST, IgnoreFieldError, server_side_apply
-from echelon.engine.work.updating import Wanted
+from echelon.engine.work.updating import DesiredObject
 
 OWNER = {"apiVersion": "w/v1", "kind": "AppliedManifestWork", "name": "r", "uid": "r"}
 SPEC: dict[str, Any] = {
@@ -21,14 +21,14 @@ SPEC: dict[str, Any] = {
 }
 
 
-def wanted(spec: dict[str, Any] | None = None) -> Wanted:
+def wanted(spec: dict[str, Any] | None = None) -> DesiredObject:
     manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "x", "creationTimestamp": None},
         "spec": {"template": {"metadata": {"creationTimestamp": None}}, **(SPEC if spec is None else spec)},
     }
-    return Wanted(DEPLOYMENT.untyped(), manifest, "n", OWNER, belongs=True)
+    return DesiredObject(DEPLOYMENT.untyped(), manifest, "n", OWNER, owned_by_work=True)
 
 
 def config(condition: str = "OnSpokePresent", **paths: Any) -> ServerSideApplyConfig:
@@ -141,7 +141,7 @@ def test_no_text_makes_the_jq_parser_fail_in_another_way(text: str) -> None:
         steps = jq.parse(text)
     except jq.JqError:
         return
-    for place in jq.places(steps, SPEC):
+    for place in jq.paths(steps, SPEC):
         value: Any = SPEC
         for step in place:
             value = value[step]

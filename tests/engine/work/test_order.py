@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.work.order import OTHERS, UNREADABLE, in_order, rank
+from echelon.engine.work.order import OTHERS, UNREADABLE, apply_order, rank
 
 LADDER = ["Namespace", "ClusterRole", "ServiceAccount", "ConfigMap", "Service", "Deployment", "APIService", "Guest"]
 
@@ -41,12 +41,12 @@ def test_kinds_have_ranks() -> None:
 
 def test_what_cannot_be_read_comes_last() -> None:
     assert {rank(each) for each in UNREADABLES} == {UNREADABLE}
-    assert in_order([{}, manifest("Guest"), manifest("Pod"), manifest("Namespace")]) == (3, 2, 1, 0)
+    assert apply_order([{}, manifest("Guest"), manifest("Pod"), manifest("Namespace")]) == (3, 2, 1, 0)
 
 
 @given(st.lists(st.sampled_from([*map(manifest, LADDER), *UNREADABLES]), max_size=12))
 def test_the_order_loses_nothing_and_keeps_the_spec_among_equals(manifests: list[Any]) -> None:
-    order = in_order(manifests)
+    order = apply_order(manifests)
     assert sorted(order) == list(range(len(manifests)))
     keys = [(rank(manifests[place]), place) for place in order]
     assert keys == sorted(keys)

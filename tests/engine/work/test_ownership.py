@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from echelon.api.manifest_config import DeleteOption, ResourceIdentifier, SelectivelyOrphan
 from echelon.api.work import ManifestResourceMeta
-from echelon.engine.work.ownership import belongs, owners_after, with_owner, without_owner
+from echelon.engine.work.ownership import owned_by_work, owners_after, with_owner, without_owner
 
 META = ManifestResourceMeta(ordinal=0, group="apps", version="v1", resource="deployments", name="web", namespace="n")
 
@@ -24,17 +24,17 @@ def orphaning(**fields: str) -> DeleteOption:
 
 
 def test_objects_belong_to_their_work_unless_the_option_says_otherwise() -> None:
-    assert belongs(None, META)
-    assert belongs(DeleteOption(), META)
-    assert not belongs(DeleteOption(propagation_policy="Orphan"), META)
-    assert not belongs(orphaning(), META)
-    assert belongs(DeleteOption(propagation_policy="SelectivelyOrphan"), META)
+    assert owned_by_work(None, META)
+    assert owned_by_work(DeleteOption(), META)
+    assert not owned_by_work(DeleteOption(propagation_policy="Orphan"), META)
+    assert not owned_by_work(orphaning(), META)
+    assert owned_by_work(DeleteOption(propagation_policy="SelectivelyOrphan"), META)
 
 
 def test_orphaning_rules_match_exactly() -> None:
     for field in ("group", "resource", "name", "namespace"):
-        assert belongs(orphaning(**{field: "other"}), META)
-    assert belongs(orphaning(name="*"), META)
+        assert owned_by_work(orphaning(**{field: "other"}), META)
+    assert owned_by_work(orphaning(name="*"), META)
 
 
 OWNERS = st.lists(st.builds(owner, st.sampled_from("abcd")), unique_by=lambda each: each["uid"])

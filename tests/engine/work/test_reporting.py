@@ -5,7 +5,16 @@ import pytest
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ConditionRule, ManifestConfig, ResourceIdentifier
 from echelon.api.work import ManifestResourceMeta
-from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, Outcome, Unreached, Unreadable, report
+from echelon.engine.work.reporting import (
+    Absent,
+    Applied,
+    Found,
+    NotApplied,
+    ObservedManifest,
+    Unreached,
+    Unreadable,
+    report,
+)
 from tests.engine.work.works import CONFIG, at, conditions, config, done, meta, rule, stamp, statuses, web, work
 
 
@@ -51,7 +60,7 @@ def test_one_degraded_object_makes_the_work_degraded_and_not_done() -> None:
 
 
 def test_a_manifest_that_could_not_be_applied_is_not_done() -> None:
-    failed = Outcome(meta(), NotApplied("forbidden"), Found(web(5)))
+    failed = ObservedManifest(meta(), NotApplied("forbidden"), Found(web(5)))
     status = report(work(), [failed, done(CONFIG, 1, "ConfigMap", "c")], at(0))
     assert statuses(status) == {"Applied": "False", "Available": "True", "Progressing": "True", "Degraded": "False"}
     applied, of_work = conditions(status, 0)["Applied"], conditions(status)["Applied"]
@@ -61,13 +70,13 @@ def test_a_manifest_that_could_not_be_applied_is_not_done() -> None:
 
 
 def test_that_nobody_answered_says_nothing_about_a_manifest() -> None:
-    away = Outcome(meta(), Unreached("connection refused"), Unreadable("connection refused"))
+    away = ObservedManifest(meta(), Unreached("connection refused"), Unreadable("connection refused"))
     status = report(work(), [away, done(CONFIG, 1, "ConfigMap", "c")], at(0))
     assert (statuses(status)["Applied"], statuses(status)["Progressing"]) == ("Unknown", "True")
     assert conditions(status)["Applied"].reason == "ClusterUnreachable"
     assert conditions(status)["Applied"].message.startswith("Deployment shop/web: Nothing is known yet")
     assert "connection refused" in conditions(status)["Progressing"].message
-    worse = report(work(), [away, Outcome(meta(1, "Job", "j"), NotApplied("forbidden"), Absent())], at(0))
+    worse = report(work(), [away, ObservedManifest(meta(1, "Job", "j"), NotApplied("forbidden"), Absent())], at(0))
     assert statuses(worse)["Applied"] == "False"
     back = report(work(status=status), [done(web(5)), done(CONFIG, 1, "ConfigMap", "c")], at(1))
     assert (statuses(back)["Applied"], statuses(back)["Progressing"]) == ("True", "False")
@@ -75,15 +84,15 @@ def test_that_nobody_answered_says_nothing_about_a_manifest() -> None:
 
 @pytest.mark.parametrize("verdict", [Applied(), NotApplied("forbidden")])
 def test_what_is_known_of_a_generation_is_not_forgotten_because_nobody_answers(verdict: Applied | NotApplied) -> None:
-    first = report(work(), [Outcome(meta(), verdict, Found(web(5)))], at(0))
-    away = Outcome(meta(), Unreached("timeout"), Found(web(5)))
+    first = report(work(), [ObservedManifest(meta(), verdict, Found(web(5)))], at(0))
+    away = ObservedManifest(meta(), Unreached("timeout"), Found(web(5)))
     assert report(work(status=first), [away], at(1)) == first
     newer = report(work(generation=2, status=first), [away], at(2))
     assert (conditions(newer)["Applied"].status, conditions(newer)["Applied"].observed_generation) == ("Unknown", 2)
 
 
 def test_a_fault_in_ignored_fields_has_its_own_reason() -> None:
-    failed = Outcome(meta(), NotApplied("bad jq", ignored_fields=True), Absent())
+    failed = ObservedManifest(meta(), NotApplied("bad jq", ignored_fields=True), Absent())
     applied = conditions(report(work(), [failed], at(0)), 0)["Applied"]
     assert applied.reason == "AppliedManifestSSAIgnoreFieldError"
     assert applied.message == "Failed to process ignoreFields: bad jq"
@@ -120,7 +129,7 @@ def test_a43_structures_are_reported_if_the_agent_may() -> None:
 def test_values_of_an_object_that_cannot_be_read_are_kept() -> None:
     given = config(n=".status.availableReplicas")
     first = report(work(given), [done(web(2))], at(0))
-    second = report(work(given, status=first), [Outcome(meta(), None, Absent())], at(1))
+    second = report(work(given, status=first), [ObservedManifest(meta(), None, Absent())], at(1))
     assert second.resource_status.manifests[0].status_feedback == first.resource_status.manifests[0].status_feedback
 
 
@@ -200,7 +209,7 @@ def test_a13_a46_a_job_completes_the_work_with_its_own_message() -> None:
     complete = conditions(second)["Complete"]
     assert (complete.status, complete.reason) == ("True", "ConditionRulesAggregated")
     assert complete.message == "Manifest is Complete"
-    gone = Outcome(meta(0, "Job", "m"), None, Absent())
+    gone = ObservedManifest(meta(0, "Job", "m"), None, Absent())
     third = report(work(given, generation=2, status=second), [gone], at(2))
     assert (statuses(third)["Complete"], statuses(third)["Progressing"]) == ("True", "False")
 
@@ -231,7 +240,7 @@ def test_a50_without_manifests_availability_is_unknown_and_nothing_was_applied()
 
 def test_a50_what_cannot_be_identified_is_unknown() -> None:
     nobody = ManifestResourceMeta(ordinal=0, group="example.com", version="v1", kind="Widget", name="w")
-    status = report(work(), [Outcome(nobody, NotApplied('no resource type "Widget"'), Absent())], at(0))
+    status = report(work(), [ObservedManifest(nobody, NotApplied('no resource type "Widget"'), Absent())], at(0))
     available = conditions(status, 0)["Available"]
     assert (available.status, available.reason) == ("Unknown", "IncompleteResourceMeta")
     assert statuses(status) == {"Applied": "False", "Available": "Unknown", "Progressing": "True", "Degraded": "False"}

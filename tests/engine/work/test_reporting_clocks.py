@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from echelon.api.manifest_config import ManifestConfig
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestWorkStatus
-from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, Outcome, Unreadable, report
+from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, ObservedManifest, Unreadable, report
 from tests.engine.work.works import CONFIG, at, conditions, config, done, meta, rule, stamp, statuses, web, work
 
 
@@ -15,7 +15,7 @@ def test_what_is_unchanged_is_reported_unchanged() -> None:
     outcomes = [done(web(2)), done(CONFIG, 1, "ConfigMap", "c")]
     first = report(work(), outcomes, at(0))
     assert report(work(status=first), outcomes, at(9)) == first
-    looked = [Outcome(each.meta, None, each.seen) for each in outcomes]
+    looked = [ObservedManifest(each.meta, None, each.live) for each in outcomes]
     assert report(work(status=first), looked, at(9)) == first
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_said_about_a_generation_before_it_was_applied() -> None:
     for configs in ([], [config(rules)]):
         first = report(work(*configs), [done(web(5))], at(0))
         assert statuses(first)["Progressing"] == "False"
-        looked = Outcome(meta(), None, Found(web(5)))
+        looked = ObservedManifest(meta(), None, Found(web(5)))
         second = report(work(*configs, generation=2, status=first), [looked], at(5))
         assert conditions(second)["Applied"] == conditions(first)["Applied"]
         assert conditions(second)["Progressing"].status == "True"
@@ -71,7 +71,7 @@ def test_nothing_is_said_about_a_generation_before_it_was_applied() -> None:
 
 
 def test_an_object_that_cannot_be_read_for_a_moment_changes_no_verdict() -> None:
-    lost = Outcome(meta(), None, Unreadable("timeout"))
+    lost = ObservedManifest(meta(), None, Unreadable("timeout"))
     first = report(work(), [done(web(5))], at(0))
     second = report(work(status=first), [lost], at(1))
     assert conditions(second)["Progressing"] == conditions(first)["Progressing"]
@@ -83,7 +83,7 @@ def test_an_object_that_cannot_be_read_for_a_moment_changes_no_verdict() -> None
 
 
 def test_an_object_that_was_never_read_leaves_the_verdict_unknown() -> None:
-    status = report(work(), [Outcome(meta(), Applied(), Unreadable("timeout"))], at(0))
+    status = report(work(), [ObservedManifest(meta(), Applied(), Unreadable("timeout"))], at(0))
     assert statuses(status)["Progressing"] == statuses(status)["Degraded"] == "Unknown"
     assert conditions(status)["Progressing"].message == "Deployment shop/web: Failed to fetch resource: timeout"
 
@@ -92,9 +92,9 @@ def test_what_a_rule_said_about_the_last_generation_does_not_stand_in_for_an_obj
     given = config([rule("Progressing", "false")])
     first = report(work(given), [done(web(5))], at(0))
     lost = Unreadable("timeout")
-    same = report(work(given, status=first), [Outcome(meta(), None, lost)], at(1))
+    same = report(work(given, status=first), [ObservedManifest(meta(), None, lost)], at(1))
     assert conditions(same)["Progressing"] == conditions(first)["Progressing"]
-    later = report(work(given, generation=2, status=first), [Outcome(meta(), Applied(), lost)], at(1))
+    later = report(work(given, generation=2, status=first), [ObservedManifest(meta(), Applied(), lost)], at(1))
     assert statuses(later)["Progressing"] == "Unknown"
 
 
@@ -102,14 +102,14 @@ def test_a_complete_object_that_removed_itself_holds_up_no_other() -> None:
     given = config([rule("Complete", "object.status.availableReplicas == 5")])
     first = report(work(given), [done(web(5)), done(web(2), 1, name="api")], at(0))
     assert statuses(first)["Complete"] == "False"
-    gone = Outcome(meta(), Applied(), Absent())
+    gone = ObservedManifest(meta(), Applied(), Absent())
     second = report(work(given, generation=2, status=first), [gone, done(web(5), 1, name="api")], at(1))
     assert (statuses(second)["Complete"], conditions(second)["Complete"].observed_generation) == ("True", 2)
 
 
 def test_an_object_that_is_gone_is_not_done() -> None:
     first = report(work(config([rule("Progressing", "false")])), [done(web(5))], at(0))
-    gone = Outcome(meta(), None, Absent())
+    gone = ObservedManifest(meta(), None, Absent())
     second = report(work(config([rule("Progressing", "false")]), status=first), [gone], at(1))
     assert statuses(second) == {"Applied": "True", "Available": "False", "Progressing": "True", "Degraded": "False"}
     available = conditions(second)["Available"]
@@ -145,16 +145,17 @@ RULES = st.lists(
 
 
 @st.composite
-def passes(draw: st.DrawFn) -> tuple[int, list[ManifestConfig], list[Outcome]]:
+def passes(draw: st.DrawFn) -> tuple[int, list[ManifestConfig], list[ObservedManifest]]:
     outcomes = [
-        Outcome(meta(ordinal, *identity), draw(TRIES), draw(SIGHTS)) for ordinal, identity in enumerate(draw(METAS))
+        ObservedManifest(meta(ordinal, *identity), draw(TRIES), draw(SIGHTS))
+        for ordinal, identity in enumerate(draw(METAS))
     ]
     return draw(st.integers(0, 1)), [config(draw(RULES), n=".status.availableReplicas")], outcomes
 
 
 @given(st.lists(passes(), min_size=1, max_size=5))
 def test_reports_are_idempotent_and_their_clocks_are_right(
-    story: list[tuple[int, list[ManifestConfig], list[Outcome]]],
+    story: list[tuple[int, list[ManifestConfig], list[ObservedManifest]]],
 ) -> None:
     generation, status = 1, ManifestWorkStatus()
     for minute, (step, configs, outcomes) in enumerate(story):

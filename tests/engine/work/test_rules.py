@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ConditionRule
 from echelon.engine.work import rules
-from echelon.engine.work.rules import EVALUATED, EXPRESSION_ERROR, INTERNAL_ERROR, INVALID, Finding, evaluate
+from echelon.engine.work.rules import EVALUATED, EXPRESSION_ERROR, INTERNAL_ERROR, INVALID, RuleResult, evaluate
 
 COMPLETE = ConditionRule(condition="Complete", type="WellKnownConditions")
 
@@ -18,7 +18,7 @@ def cel(*expressions: str, condition: str = "Progressing", **more: Any) -> Condi
     return ConditionRule(condition=condition, type="CEL", cel_expressions=list(expressions), **more)
 
 
-def one(rule: ConditionRule, obj: JSONObject) -> Finding:
+def one(rule: ConditionRule, obj: JSONObject) -> RuleResult:
     (finding,) = evaluate([rule], obj)
     return finding
 
@@ -29,9 +29,9 @@ def job(*conditions: str) -> JSONObject:
 
 
 def test_a46_a_job_is_complete_once_it_has_succeeded_or_failed() -> None:
-    assert one(COMPLETE, job()) == Finding("Complete", "False", EVALUATED, "Manifest is not Complete")
+    assert one(COMPLETE, job()) == RuleResult("Complete", "False", EVALUATED, "Manifest is not Complete")
     assert one(COMPLETE, job("Suspended")).status == "False"
-    assert one(COMPLETE, job("Complete")) == Finding("Complete", "True", EVALUATED, "Manifest is Complete")
+    assert one(COMPLETE, job("Complete")) == RuleResult("Complete", "True", EVALUATED, "Manifest is Complete")
     assert one(COMPLETE, job("Failed")).status == "True"
 
 
@@ -52,7 +52,7 @@ OBJ: JSONObject = {
 
 def test_a47_all_expressions_must_hold() -> None:
     assert one(cel("object.status.ready < object.status.wanted", "true"), OBJ).status == "True"
-    assert one(cel("true", "object.status.ready == 3", "object.nothing.at.all"), OBJ) == Finding(
+    assert one(cel("true", "object.status.ready == 3", "object.nothing.at.all"), OBJ) == RuleResult(
         "Progressing", "False", EVALUATED, "Manifest is not Progressing"
     )
 

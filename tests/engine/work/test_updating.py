@@ -13,16 +13,16 @@ from echelon.api.batch import JOB
 from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE
 from echelon.api.kinds import Kind
 from echelon.engine.plan import Create, Delete, Patch, Write
-from echelon.engine.work.updating import Wanted, create_only, remember, update
+from echelon.engine.work.updating import DesiredObject, create_only, last_applied_of, update
 from echelon.hub.verbs.patch import merge_patch
 
 OWNER = {"apiVersion": "w/v1", "kind": "AppliedManifestWork", "name": "r", "uid": "r"}
 
 
-def wanted(kind: Kind[Any] = CONFIG_MAP, *, belongs: bool = True, **fields: Any) -> Wanted:
+def wanted(kind: Kind[Any] = CONFIG_MAP, *, owned_by_work: bool = True, **fields: Any) -> DesiredObject:
     metadata = {"name": "x", "namespace": "n", "uid": "nonsense", **fields.pop("metadata", {})}
     manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
-    return Wanted(kind.untyped(), manifest, "n", OWNER, belongs)
+    return DesiredObject(kind.untyped(), manifest, "n", OWNER, owned_by_work)
 
 
 def live(**fields: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_missing_object_is_created_as_ours_and_without_a_foreign_identity() ->
         "labels": {"a": "b"},
         "ownerReferences": [OWNER],
     }
-    (orphan,) = update(wanted(belongs=False), None)
+    (orphan,) = update(wanted(owned_by_work=False), None)
     assert isinstance(orphan, Create)
     assert "ownerReferences" not in orphan.body["metadata"]
 
@@ -79,7 +79,7 @@ def test_finalizers_of_others_are_not_touched() -> None:
 def test_the_owner_comes_and_goes_with_the_option() -> None:
     body = patched(update(wanted(), live(metadata={"ownerReferences": []})))
     assert body == {"metadata": {"ownerReferences": [OWNER]}}
-    assert patched(update(wanted(belongs=False), live())) == {"metadata": {"ownerReferences": []}}
+    assert patched(update(wanted(owned_by_work=False), live())) == {"metadata": {"ownerReferences": []}}
 
 
 def test_of_a_namespace_only_the_metadata_counts() -> None:
@@ -117,7 +117,7 @@ def test_what_the_server_fills_in_is_written_once_and_then_remembered() -> None:
     asked = wanted(DEPLOYMENT, spec={"replicas": 1})
     filled = live(spec={"replicas": 1, "paused": False}, status={"replicas": 0})
     assert patched(update(asked, filled)) == {"spec": {"paused": None}}
-    memory = remember(asked.manifest, filled)
+    memory = last_applied_of(asked.manifest, filled)
     assert update(asked, filled, memory) == ()
     assert update(asked, {**filled, "status": {"replicas": 1}}, memory) == ()
     assert update(asked, live(spec={"replicas": 3, "paused": False}), memory) != ()
@@ -178,7 +178,7 @@ def test_a_certificate_that_somebody_put_into_a_webhook_stays_with_its_webhook()
         hook("c", ca="theirs", failurePolicy="Fail"),
     ]
     made = live(webhooks=asked.manifest["webhooks"])
-    memory = remember(asked.manifest, made)
+    memory = last_applied_of(asked.manifest, made)
     injected = live(webhooks=[hook("a", ca="x"), hook("b", ca="ours"), hook("c", ca="x", failurePolicy="Fail")])
     assert update(asked, injected, memory) == ()
     stolen = live(webhooks=[hook("a", ca="x"), hook("b", ca="x"), hook("c", failurePolicy="Fail")])

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
 from echelon.engine.conditions import find_condition, set_condition
-from echelon.engine.work.conditions import Clock
+from echelon.engine.work.conditions import ConditionStamp
 from echelon.engine.work.drift import DRIFTED
 from echelon.engine.work.health_state import Degraded, Health, Healthy
 from echelon.engine.work.rules import RULE_REASONS
 
 BUILT_IN = ("Applied", "Available", "StatusFeedbackSynced")
-STEERING = ("Progressing", "Degraded")
+ROLLOUT_CONDITIONS = ("Progressing", "Degraded")
 AGGREGATED = "ConditionRulesAggregated"
 MAX_NAMED = 5
-MAX_TOLD = 256
+MAX_NAMED_MESSAGE = 256
 
 _HEALTH_REASONS = {
     ("Progressing", "True"): "ObjectsProgressing",
@@ -28,11 +28,11 @@ _HEALTH_REASONS = {
     ("Degraded", "True"): "ObjectsDegraded",
     ("Degraded", "False"): "ObjectsNotDegraded",
 }
-_CALM = {"Progressing": "All objects are healthy", "Degraded": "No object is degraded"}
+_ALL_WELL = {"Progressing": "All objects are healthy", "Degraded": "No object is degraded"}
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedManifest:
     """A manifest as it is reported, and what its object's health is; None if it could not be read, which is no news."""
 
     manifest: ManifestCondition
@@ -48,118 +48,131 @@ class _Statement:
     ruled: bool
 
 
-def work_conditions(before: Sequence[Condition], judged: Sequence[Judged], clock: Clock) -> list[Condition]:
+def work_conditions(
+    before: Sequence[Condition], judged: Sequence[JudgedManifest], stamp: ConditionStamp
+) -> list[Condition]:
     """Return the conditions of a work, made from those of its manifests; what others wrote stays."""
     manifests = [each.manifest for each in judged]
     conditions = list(before)
-    for said in (_applied(manifests, clock), _available(manifests, clock)):
-        if said is not None:
-            conditions = set_condition(conditions, said, per_generation=True)
+    for condition in (_applied(manifests, stamp), _available(manifests, stamp)):
+        if condition is not None:
+            conditions = set_condition(conditions, condition, per_generation=True)
     kinds = _rule_kinds(manifests)
     for kind in kinds:
-        said = _aggregated(kind, manifests, clock)
-        if said is not None:
-            conditions = set_condition(conditions, said, per_generation=True)
-    for kind in STEERING:
-        said = _steering(kind, judged, clock)
+        condition = _aggregated(kind, manifests, stamp)
+        if condition is not None:
+            conditions = set_condition(conditions, condition, per_generation=True)
+    for kind in ROLLOUT_CONDITIONS:
+        condition = _rollout_condition(kind, judged, stamp)
         known = find_condition(conditions, kind)
-        if said is not None:
-            conditions = set_condition(conditions, said, per_generation=True)
-        elif known is None or not clock.current(known):
-            conditions = set_condition(conditions, _unreadable(kind, judged, clock), per_generation=True)
-    conditions = _with_drift(conditions, manifests, clock)
-    owned = {*kinds, *STEERING, *BUILT_IN}
-    return [each for each in conditions if each.type in owned or not each.reason.startswith(RULE_REASONS)]
+        if condition is not None:
+            conditions = set_condition(conditions, condition, per_generation=True)
+        elif known is None or not stamp.current(known):
+            conditions = set_condition(conditions, _unreadable(kind, judged, stamp), per_generation=True)
+    conditions = _with_drift(conditions, manifests, stamp)
+    has_owner = {*kinds, *ROLLOUT_CONDITIONS, *BUILT_IN}
+    return [each for each in conditions if each.type in has_owner or not each.reason.startswith(RULE_REASONS)]
 
 
-def named(meta: ManifestResourceMeta) -> str:
+def described(meta: ManifestResourceMeta) -> str:
     """Return what people call an object."""
     name = "/".join(filter(None, (meta.namespace, meta.name)))
     return f"{meta.kind} {name}" if meta.kind and name else f"manifest {meta.ordinal}"
 
 
-def _applied(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition | None:
+def _applied(manifests: Sequence[ManifestCondition], stamp: ConditionStamp) -> Condition | None:
     found = [find_condition(each.conditions, "Applied") for each in manifests]
     # Until each manifest of this generation was tried, the last word is about an older one and stays as it is.
-    if not found or not all(clock.current(each) for each in found):
+    if not found or not all(stamp.current(each) for each in found):
         return None
-    if all(clock.current(each, "True") for each in found):
-        return clock.condition("Applied", "True", "AppliedManifestWorkComplete", "Apply manifest work complete")
-    if not any(clock.current(each, "False") for each in found):
-        said = zip(manifests, found, strict=True)
-        unknown = [(one.resource_meta, each.message) for one, each in said if each and each.status == "Unknown"]
-        return clock.condition("Applied", "Unknown", "ClusterUnreachable", _list(unknown))
-    return clock.condition("Applied", "False", "AppliedManifestWorkFailed", "Failed to apply manifest work")
+    if all(stamp.current(each, "True") for each in found):
+        return stamp.condition("Applied", "True", "AppliedManifestWorkComplete", "Apply manifest work complete")
+    if not any(stamp.current(each, "False") for each in found):
+        condition = zip(manifests, found, strict=True)
+        unknown = [(one.resource_meta, each.message) for one, each in condition if each and each.status == "Unknown"]
+        return stamp.condition("Applied", "Unknown", "ClusterUnreachable", _list(unknown))
+    return stamp.condition("Applied", "False", "AppliedManifestWorkFailed", "Failed to apply manifest work")
 
 
-def _with_drift(before: Sequence[Condition], manifests: Sequence[ManifestCondition], clock: Clock) -> list[Condition]:
+def _with_drift(
+    before: Sequence[Condition], manifests: Sequence[ManifestCondition], stamp: ConditionStamp
+) -> list[Condition]:
     """Say which objects were changed on the cluster; nothing if none was, and if a rule of the user's says it."""
-    drifted = [(each.resource_meta, said) for each in manifests if (said := find_condition(each.conditions, DRIFTED))]
-    if any(said.reason.startswith(RULE_REASONS) for _, said in drifted):
+    drifted = [
+        (each.resource_meta, condition) for each in manifests if (condition := find_condition(each.conditions, DRIFTED))
+    ]
+    if any(condition.reason.startswith(RULE_REASONS) for _, condition in drifted):
         return list(before)
     if not drifted:
         return [each for each in before if each.type != DRIFTED]
-    worst = next((said for _, said in drifted if said.status == "True"), drifted[0][1])
-    message = _list([(meta, said.message) for meta, said in drifted])
-    made = clock.condition(DRIFTED, worst.status, worst.reason, message)
+    worst = next((condition for _, condition in drifted if condition.status == "True"), drifted[0][1])
+    message = _list([(meta, condition.message) for meta, condition in drifted])
+    made = stamp.condition(DRIFTED, worst.status, worst.reason, message)
     known = find_condition(before, DRIFTED)
     return set_condition(before, made, per_generation=True, restart=known is None or known.message != message)
 
 
-def _available(manifests: Sequence[ManifestCondition], clock: Clock) -> Condition:
+def _available(manifests: Sequence[ManifestCondition], stamp: ConditionStamp) -> Condition:
     statuses = [found.status for each in manifests if (found := find_condition(each.conditions, "Available"))]
     missing, unknown, total = statuses.count("False"), statuses.count("Unknown"), len(manifests)
     if missing:
-        told = f"{missing} of {total} resources are not available"
-        return clock.condition("Available", "False", "ResourcesNotAvailable", told)
+        message = f"{missing} of {total} resources are not available"
+        return stamp.condition("Available", "False", "ResourcesNotAvailable", message)
     if unknown or not statuses:
-        told = f"{unknown} of {total} resources have unknown status" if unknown else "cannot get any available resource"
-        return clock.condition("Available", "Unknown", "ResourcesStatusUnknown", told)
-    return clock.condition("Available", "True", "ResourcesAvailable", "All resources are available")
+        message = (
+            f"{unknown} of {total} resources have unknown status" if unknown else "cannot get any available resource"
+        )
+        return stamp.condition("Available", "Unknown", "ResourcesStatusUnknown", message)
+    return stamp.condition("Available", "True", "ResourcesAvailable", "All resources are available")
 
 
 def _rule_kinds(manifests: Sequence[ManifestCondition]) -> list[str]:
     made = (each.type for one in manifests for each in one.conditions if each.reason.startswith(RULE_REASONS))
-    return [kind for kind in dict.fromkeys(made) if kind not in STEERING and kind not in BUILT_IN]
+    return [kind for kind in dict.fromkeys(made) if kind not in ROLLOUT_CONDITIONS and kind not in BUILT_IN]
 
 
-def _aggregated(kind: str, manifests: Sequence[ManifestCondition], clock: Clock) -> Condition | None:
+def _aggregated(kind: str, manifests: Sequence[ManifestCondition], stamp: ConditionStamp) -> Condition | None:
     made = [
         found
         for each in manifests
         if (found := find_condition(each.conditions, kind)) is not None and found.reason.startswith(RULE_REASONS)
     ]
     # What is complete stays complete, whatever the generation; anything else from an older one is no answer yet.
-    if not all(clock.current(each) or (kind == "Complete" and each.status == "True") for each in made):
+    if not all(stamp.current(each) or (kind == "Complete" and each.status == "True") for each in made):
         return None
     statuses = {each.status for each in made}
     status = next(each for each in ("False", "Unknown", "True") if each in statuses)
-    return clock.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in made]))
+    return stamp.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in made]))
 
 
 def _aggregated_message(messages: Sequence[str]) -> str:
     return messages[0] if len(messages) == 1 else f"Aggregated from {len(messages)} manifest conditions"
 
 
-def _steering(kind: str, judged: Sequence[Judged], clock: Clock) -> Condition | None:
+def _rollout_condition(kind: str, judged: Sequence[JudgedManifest], stamp: ConditionStamp) -> Condition | None:
     """Say whether the work is progressing or degraded; nothing if that depends on what could not be read."""
-    stated = [_statement(kind, each, clock) for each in judged]
+    stated = [_statement(kind, each, stamp) for each in judged]
     known = [each for each in stated if each is not None]
     statuses = {each.status for each in known}
     status = next((each for each in ("True", "Unknown") if each in statuses), "False")
     if status == "False" and len(known) < len(stated):
         return None
     if known and all(each.ruled for each in known):
-        return clock.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in known]))
+        return stamp.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in known]))
     telling = [each for each in known if each.status == status]
-    message = _CALM[kind] if status == "False" else _list([(each.meta, each.message) for each in telling])
-    return clock.condition(kind, status, _HEALTH_REASONS.get((kind, status), "ObjectsUnknown"), message)
+    message = _ALL_WELL[kind] if status == "False" else _list([(each.meta, each.message) for each in telling])
+    return stamp.condition(kind, status, _HEALTH_REASONS.get((kind, status), "ObjectsUnknown"), message)
 
 
-def _statement(kind: str, judged: Judged, clock: Clock) -> _Statement | None:
-    meta, said = judged.manifest.resource_meta, find_condition(judged.manifest.conditions, kind)
-    if judged.ruled and said is not None and clock.current(said) and said.reason.startswith(RULE_REASONS):
-        return _Statement(meta, said.status, said.message, ruled=True)
+def _statement(kind: str, judged: JudgedManifest, stamp: ConditionStamp) -> _Statement | None:
+    meta, condition = judged.manifest.resource_meta, find_condition(judged.manifest.conditions, kind)
+    if (
+        judged.ruled
+        and condition is not None
+        and stamp.current(condition)
+        and condition.reason.startswith(RULE_REASONS)
+    ):
+        return _Statement(meta, condition.status, condition.message, ruled=True)
     match judged.health:
         case None:
             return None
@@ -171,10 +184,10 @@ def _statement(kind: str, judged: Judged, clock: Clock) -> _Statement | None:
             return _Statement(meta, str(kind == "Progressing"), progressing.message, ruled=False)
 
 
-def _unreadable(kind: str, judged: Sequence[Judged], clock: Clock) -> Condition:
+def _unreadable(kind: str, judged: Sequence[JudgedManifest], stamp: ConditionStamp) -> Condition:
     silent = [each.manifest for each in judged if each.health is None]
     why = [(each.resource_meta, _why_unavailable(each)) for each in silent]
-    return clock.condition(kind, "Unknown", "ObjectsUnreadable", _list(why))
+    return stamp.condition(kind, "Unknown", "ObjectsUnreadable", _list(why))
 
 
 def _why_unavailable(manifest: ManifestCondition) -> str:
@@ -182,8 +195,8 @@ def _why_unavailable(manifest: ManifestCondition) -> str:
     return available.message if available else ""
 
 
-def _list(told: Sequence[tuple[ManifestResourceMeta, str]]) -> str:
+def _list(message: Sequence[tuple[ManifestResourceMeta, str]]) -> str:
     """Name objects and what is said about them, as many as people read."""
-    shown = [f"{named(meta)}: {message[:MAX_TOLD]}" for meta, message in told[:MAX_NAMED]]
-    more = len(told) - len(shown)
+    shown = [f"{described(meta)}: {message[:MAX_NAMED_MESSAGE]}" for meta, message in message[:MAX_NAMED]]
+    more = len(message) - len(shown)
     return "; ".join([*shown, *([f"and {more} more"] if more else [])])

@@ -10,22 +10,20 @@ from datetime import datetime, timedelta
 import msgspec
 
 from echelon.api.meta import Condition
-from echelon.api.times import format_time
+from echelon.api.times import format_time, parse_time
 from echelon.engine.conditions import MAX_MESSAGE
 
 
-class Clock(msgspec.Struct, frozen=True):
-    """The generation that is reported on, and the present time."""
+class ConditionStamp(msgspec.Struct, frozen=True):
+    """What new conditions carry: the generation that is reported on, and the present time."""
 
     generation: int
     now: str
 
     def since(self, time: str) -> timedelta | None:
         """Return how long ago a time was, in whole seconds as conditions have them; None if it is no time."""
-        try:
-            return datetime.fromisoformat(self.now) - datetime.fromisoformat(time)
-        except (TypeError, ValueError):
-            return None
+        then, now = parse_time(time), parse_time(self.now)
+        return None if then is None or now is None else now - then
 
     def condition(self, kind: str, status: str, reason: str, message: str = "") -> Condition:
         """Return a condition that is about this generation and starts now."""
@@ -47,6 +45,6 @@ class Clock(msgspec.Struct, frozen=True):
         )
 
 
-def clock(generation: int, now: datetime) -> Clock:
-    """Return the clock of a report."""
-    return Clock(generation, format_time(now))
+def condition_stamp(generation: int, now: datetime) -> ConditionStamp:
+    """Return the stamp of a report's conditions."""
+    return ConditionStamp(generation, format_time(now))

@@ -14,17 +14,17 @@ from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
 from echelon.api.meta import Condition
 from echelon.engine.conditions import find_condition
-from echelon.engine.work.conditions import Clock
+from echelon.engine.work.conditions import ConditionStamp
 from echelon.engine.work.ignoring import server_side_apply
-from echelon.engine.work.updating import Memory, Wanted, create_only, loses, update
+from echelon.engine.work.updating import DesiredObject, LastApplied, create_only, lacks_content, update
 
 DRIFTED = "Drifted"
 FIRST_PAUSE_SECONDS = 1.0
 LAST_PAUSE_SECONDS = 240.0
-PEACE_SECONDS = 600.0
-MAX_TOLD = 256
+QUIET_SECONDS = 600.0
+MAX_CONFLICT_MESSAGE = 256
 
-_COUNT = re.compile(r"put back (\d{1,9}) time")
+_REPAIR_COUNT = re.compile(r"put back (\d{1,9}) time")
 _PLAIN = ServerSideApplyConfig()
 
 
@@ -57,56 +57,63 @@ class Repair:
 
     def tried(self, now: float, *, changed: bool) -> "Repair":
         """Return what is known after another attempt."""
-        tries = 0 if now - self.last > PEACE_SECONDS else self.tries
+        tries = 0 if now - self.last > QUIET_SECONDS else self.tries
         return replace(self, count=self.count + changed, tries=tries + 1, last=now)
 
 
 NO_REPAIR = Repair()
 
 
-def drifted(wanted: Wanted, strategy: ManifestUpdateStrategy, live: JSONObject | None, memory: Memory | None) -> bool:
+def drifted(
+    desired: DesiredObject, strategy: ManifestUpdateStrategy, live: JSONObject | None, last_applied: LastApplied | None
+) -> bool:
     """Whether an object that was applied would be changed by applying it again.
 
-    `memory` is what the server made of the manifest; without it a field that the server filled in looks like a change.
+    `last_applied` is what the server made of the manifest; without it a field that the server filled in looks like a
+    change.
     """
     if strategy.type == "ReadOnly":
         return False
     if live is None:
-        return not _removes_itself(wanted)
+        return not _removes_itself(desired)
     if strategy.type == "CreateOnly":
-        return bool(create_only(wanted, live))
+        return bool(create_only(desired, live))
     if strategy.type == "ServerSideApply":
         config = strategy.server_side_apply or _PLAIN
-        return bool(server_side_apply(wanted, config, live)) if config.ignore_fields else loses(wanted, live, memory)
-    return bool(update(wanted, live, memory))
+        return (
+            bool(server_side_apply(desired, config, live))
+            if config.ignore_fields
+            else lacks_content(desired, live, last_applied)
+        )
+    return bool(update(desired, live, last_applied))
 
 
-def drift_condition(drift: Drift, clock: Clock) -> Condition | None:
+def drift_condition(drift: Drift, stamp: ConditionStamp) -> Condition | None:
     """Return the condition that tells of drift; none if there never was any."""
     often = f"put back {drift.count} time{'' if drift.count == 1 else 's'}"
     if drift.conflict:
-        message = f"Changed on the cluster, {often}, and left so: {drift.conflict[:MAX_TOLD]}"
-        return clock.condition(DRIFTED, "True", "FieldConflict", message)
+        message = f"Changed on the cluster, {often}, and left so: {drift.conflict[:MAX_CONFLICT_MESSAGE]}"
+        return stamp.condition(DRIFTED, "True", "FieldConflict", message)
     if drift.waiting:
         message = f"Differs from its manifest, {often}; the next attempt follows after a pause"
-        return clock.condition(DRIFTED, "True", "ChangedOnCluster", message)
+        return stamp.condition(DRIFTED, "True", "ChangedOnCluster", message)
     if not drift.count:
         return None
-    return clock.condition(DRIFTED, "False", "PutBack", f"Changed or deleted on the cluster, and {often}")
+    return stamp.condition(DRIFTED, "False", "PutBack", f"Changed or deleted on the cluster, and {often}")
 
 
 def count_of(conditions: Sequence[Condition], generation: int) -> int:
     """Return how often an object was put back for a generation, as it was told."""
-    said = find_condition(conditions, DRIFTED)
-    if said is None or said.observed_generation != generation:
+    condition = find_condition(conditions, DRIFTED)
+    if condition is None or condition.observed_generation != generation:
         return 0
-    found = _COUNT.search(said.message)
+    found = _REPAIR_COUNT.search(condition.message)
     return int(found[1]) if found else 0
 
 
-def _removes_itself(wanted: Wanted) -> bool:
+def _removes_itself(desired: DesiredObject) -> bool:
     """Whether the manifest itself asks that the object goes after a while; making it anew would run it again."""
-    if (wanted.kind.group, wanted.kind.kind) != ("batch", "Job"):
+    if (desired.kind.group, desired.kind.kind) != ("batch", "Job"):
         return False
-    spec = wanted.manifest.get("spec")
+    spec = desired.manifest.get("spec")
     return isinstance(spec, dict) and spec.get("ttlSecondsAfterFinished") is not None

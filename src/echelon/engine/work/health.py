@@ -97,22 +97,22 @@ def _by_conditions(obj: JSONObject) -> Health:
     if number(status, "observedGeneration", generation) < generation:
         return Progressing("NotObserved", "the controller has not seen the present spec yet")
     for kind in _STUCK:
-        said = condition(status, kind)
-        if said.get("status") == "True":
-            return Degraded(kind, _told(said, f"is {kind.lower()}"))
+        found = condition(status, kind)
+        if found.get("status") == "True":
+            return Degraded(kind, _message_of(found, f"is {kind.lower()}"))
     if condition(status, "Reconciling").get("status") == "True":
-        return Progressing("Reconciling", _told(condition(status, "Reconciling"), "is being reconciled"))
+        return Progressing("Reconciling", _message_of(condition(status, "Reconciling"), "is being reconciled"))
     for kind in _GOOD:
-        said = condition(status, kind)
-        if said and number(said, "observedGeneration", generation) < generation:
+        found = condition(status, kind)
+        if found and number(found, "observedGeneration", generation) < generation:
             return Progressing("NotObserved", "the controller has not seen the present spec yet")
-        if said and said.get("status") != "True":
-            return Progressing(f"Not{kind}", _told(said, f"is not {kind.lower()}"))
+        if found and found.get("status") != "True":
+            return Progressing(f"Not{kind}", _message_of(found, f"is not {kind.lower()}"))
     return HEALTHY
 
 
-def _told(said: JSONObject, otherwise: str) -> str:
-    return text(said, "message") or text(said, "reason") or otherwise
+def _message_of(found: JSONObject, otherwise: str) -> str:
+    return text(found, "message") or text(found, "reason") or otherwise
 
 
 _JUDGES: dict[tuple[str, str], Callable[[JSONObject], Health]] = {

@@ -90,5 +90,5 @@ def _unavailable(available: int, wanted: int) -> Progressing:
 
 def _with_errors(reason: str, message: str, status: JSONObject) -> Progressing:
     # Errors of the last reconcile are retried, so they explain a wait and do not end it.
-    told = [text(each, "description") for each in items(status, "lastErrors")]
-    return Progressing(reason, "; ".join([message, *filter(None, told[:1])]))
+    errors = [text(each, "description") for each in items(status, "lastErrors")]
+    return Progressing(reason, "; ".join([message, *filter(None, errors[:1])]))

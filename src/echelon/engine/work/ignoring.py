@@ -16,58 +16,60 @@ from echelon.api.base import JSONObject
 from echelon.api.manifest_config import IgnoreField, ServerSideApplyConfig
 from echelon.engine.plan import Apply, Write
 from echelon.engine.work import jq
-from echelon.engine.work.updating import Wanted, ownership, with_metadata
+from echelon.engine.work.updating import DesiredObject, owner_writes, with_metadata
 
 DIGEST = "open-cluster-management.io/config-spec-hash"
 
-_Place: TypeAlias = tuple[str | int, ...]
+_FieldPath: TypeAlias = tuple[str | int, ...]
 
 
 class IgnoreFieldError(ValueError):
     """A path in `ignoreFields` that cannot be followed."""
 
 
-def server_side_apply(wanted: Wanted, config: ServerSideApplyConfig, live: JSONObject | None) -> tuple[Write, ...]:
+def server_side_apply(
+    desired: DesiredObject, config: ServerSideApplyConfig, live: JSONObject | None
+) -> tuple[Write, ...]:
     """Return what brings a manifest to the cluster; only its owners if it has not changed on the hub.
 
     Raises `IgnoreFieldError`.
     """
-    body = _without_nulls(with_metadata(wanted, {}))
+    body = _without_nulls(with_metadata(desired, {}))
     if not config.ignore_fields:
-        return (Apply(wanted.kind, wanted.name, body, wanted.namespace, config.force),)
+        return (Apply(desired.kind, desired.name, body, desired.namespace, config.force),)
     reduced = _reduced(body, config.ignore_fields)
     digest = sha256(msgspec.json.encode(reduced, order="sorted")).hexdigest()[:32]
     if live is None:
-        return (Apply(wanted.kind, wanted.name, _stamped(body, digest), wanted.namespace, config.force),)
+        return (Apply(desired.kind, desired.name, _stamped(body, digest), desired.namespace, config.force),)
     annotations = live["metadata"].get("annotations") or {}
     if annotations.get(DIGEST) == digest:
-        return ownership(wanted, live)
-    return (Apply(wanted.kind, wanted.name, _stamped(reduced, digest), wanted.namespace, config.force),)
+        return owner_writes(desired, live)
+    return (Apply(desired.kind, desired.name, _stamped(reduced, digest), desired.namespace, config.force),)
 
 
 def _reduced(body: JSONObject, ignored: list[IgnoreField]) -> JSONObject:
     """Return the body without what is left alone on every object that exists."""
     for entry in ignored:
         # Also those that are only compared: a mistake in them must not wait for the day on which they matter.
-        places = [place for place in _places(body, entry) if entry.condition == "OnSpokePresent"]
+        paths = [path for path in _paths(body, entry) if entry.condition == "OnSpokePresent"]
         # From the end, so that the places of list items that stay remain what they are.
-        for place in sorted(set(places), key=_backwards, reverse=True):
-            body = _without(body, place)
+        for path in sorted(set(paths), key=_backwards, reverse=True):
+            body = _without(body, path)
     return body
 
 
-def _places(body: JSONObject, entry: IgnoreField) -> list[_Place]:
-    found: list[_Place] = []
+def _paths(body: JSONObject, entry: IgnoreField) -> list[_FieldPath]:
+    found: list[_FieldPath] = []
     try:
         for path in entry.json_paths:
             found += _members(jsonpath.compile(_bare(path)), body)
         for pointer in entry.json_pointers:
             found += _pointed(pointer, body)
         for expression in entry.jq_path_expressions:
-            found += jq.places(jq.parse(expression), body)
+            found += jq.paths(jq.parse(expression), body)
     except (jsonpath.JSONPathError, jq.JqError) as error:
         raise IgnoreFieldError(str(error)) from error
-    if any(not place for place in found):
+    if any(not path for path in found):
         raise IgnoreFieldError("a path means the whole object")
     return found
 
@@ -77,28 +79,28 @@ def _bare(path: str) -> str:
     return path[1:-1] if path.startswith("{") and path.endswith("}") else path
 
 
-def _members(path: jsonpath.JSONPath, body: JSONObject) -> list[_Place]:
+def _members(path: jsonpath.JSONPath, body: JSONObject) -> list[_FieldPath]:
     """Return the fields that a path means. Items of lists are not among them: upstream cannot take them out either."""
     last = path.steps[-1]
     if not isinstance(last, jsonpath.Key):
         return []
-    parents: list[tuple[_Place, Any]] = [((), body)]
+    parents: list[tuple[_FieldPath, Any]] = [((), body)]
     for step in path.steps[:-1]:
-        parents = [after for place, value in parents for after in _down(step, place, value)]
-    return [(*place, last.name) for place, value in parents if isinstance(value, dict) and last.name in value]
+        parents = [after for path, value in parents for after in _down(step, path, value)]
+    return [(*path, last.name) for path, value in parents if isinstance(value, dict) and last.name in value]
 
 
-def _down(step: jsonpath.Step, place: _Place, value: Any) -> list[tuple[_Place, Any]]:
+def _down(step: jsonpath.Step, path: _FieldPath, value: Any) -> list[tuple[_FieldPath, Any]]:
     if isinstance(step, jsonpath.Key):
-        return [((*place, step.name), value[step.name])] if isinstance(value, dict) and step.name in value else []
+        return [((*path, step.name), value[step.name])] if isinstance(value, dict) and step.name in value else []
     if isinstance(step, jsonpath.Index):
         inside = isinstance(value, list) and -len(value) <= step.position < len(value)
-        return [((*place, step.position % len(value)), value[step.position])] if inside else []
+        return [((*path, step.position % len(value)), value[step.position])] if inside else []
     if isinstance(value, list):
         chosen = isinstance(step, jsonpath.Every)
-        return [((*place, i), item) for i, item in enumerate(value) if chosen or _passes(step, item)]
+        return [((*path, i), item) for i, item in enumerate(value) if chosen or _passes(step, item)]
     if isinstance(step, jsonpath.Every) and step.values and isinstance(value, dict):
-        return [((*place, name), inner) for name, inner in value.items()]
+        return [((*path, name), inner) for name, inner in value.items()]
     return []
 
 
@@ -106,27 +108,27 @@ def _passes(step: jsonpath.Step, item: Any) -> bool:
     return isinstance(step, jsonpath.Filter) and step.passes(item)
 
 
-def _pointed(pointer: str, body: JSONObject) -> list[_Place]:
+def _pointed(pointer: str, body: JSONObject) -> list[_FieldPath]:
     """Return the place that a JSON pointer (RFC 6901) means, if there is one."""
     if not pointer.startswith("/"):
         raise IgnoreFieldError(f'invalid JSON pointer "{pointer}": it begins with /')
-    place: list[str | int] = []
+    path: list[str | int] = []
     value: Any = body
     for word in pointer[1:].split("/"):
         name = word.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and name in value:
-            place.append(name)
+            path.append(name)
             value = value[name]
         elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
-            place.append(int(name))
+            path.append(int(name))
             value = value[int(name)]
         else:
             return []
-    return [tuple(place)]
+    return [tuple(path)]
 
 
-def _without(value: Any, place: _Place) -> Any:
-    key, rest = place[0], place[1:]
+def _without(value: Any, path: _FieldPath) -> Any:
+    key, rest = path[0], path[1:]
     if isinstance(value, dict):
         if key not in value:
             return value
@@ -138,8 +140,8 @@ def _without(value: Any, place: _Place) -> Any:
     return value
 
 
-def _backwards(place: _Place) -> tuple[tuple[int, int, str], ...]:
-    return tuple((1, step, "") if isinstance(step, int) else (0, 0, step) for step in place)
+def _backwards(path: _FieldPath) -> tuple[tuple[int, int, str], ...]:
+    return tuple((1, step, "") if isinstance(step, int) else (0, 0, step) for step in path)
 
 
 def _stamped(body: JSONObject, digest: str) -> JSONObject:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from echelon.engine.work.order import readable
+from echelon.engine.work.order import is_readable
 
 ANNOTATION = "echelon.dev/applying"
 LONGEST = 100_000  # of the 262,144 that all annotations of an object may have
 
 
-class Intended(NamedTuple):
+class IntendedObject(NamedTuple):
     """An object as its manifest names it."""
 
     api_version: str
@@ -26,24 +26,26 @@ class Intended(NamedTuple):
     name: str
 
 
-def intended(manifests: Iterable[Any]) -> frozenset[Intended]:
+def intended(manifests: Iterable[Any]) -> frozenset[IntendedObject]:
     """Return the objects that manifests are about."""
     return frozenset(
-        Intended(each["apiVersion"], each["kind"], each["metadata"].get("namespace") or "", each["metadata"]["name"])
+        IntendedObject(
+            each["apiVersion"], each["kind"], each["metadata"].get("namespace") or "", each["metadata"]["name"]
+        )
         for each in manifests
-        if readable(each)
+        if is_readable(each)
     )
 
 
-def written(objects: Iterable[Intended]) -> str:
+def written(objects: Iterable[IntendedObject]) -> str:
     """Return objects as the annotation has them; nothing if they are too many."""
     text = msgspec.json.encode(sorted(objects)).decode()
     return text if len(text) <= LONGEST else ""
 
 
-def read(annotations: Mapping[str, str]) -> frozenset[Intended]:
+def read(annotations: Mapping[str, str]) -> frozenset[IntendedObject]:
     """Return the objects that an annotation names; none if it is not one of ours."""
     try:
-        return frozenset(msgspec.json.decode(annotations.get(ANNOTATION, ""), type=list[Intended]))
+        return frozenset(msgspec.json.decode(annotations.get(ANNOTATION, ""), type=list[IntendedObject]))
     except msgspec.DecodeError:
         return frozenset()

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 MAX_LENGTH = 1024
 
-Place: TypeAlias = tuple[str | int, ...]
+FieldPath: TypeAlias = tuple[str | int, ...]
 
 
 class JqError(ValueError):
@@ -65,12 +65,12 @@ def parse(text: str) -> tuple[Step, ...]:
     return _Parser(text).whole()
 
 
-def places(steps: tuple[Step, ...], obj: Any) -> list[Place]:
+def paths(steps: tuple[Step, ...], obj: Any) -> list[FieldPath]:
     """Return where in an object a path leads; only places that exist."""
-    return [place for place, _ in _follow(steps, obj, ())]
+    return [path for path, _ in _follow(steps, obj, ())]
 
 
-def _follow(steps: tuple[Step, ...], value: Any, at: Place) -> Iterator[tuple[Place, Any]]:
+def _follow(steps: tuple[Step, ...], value: Any, at: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     if not steps:
         yield at, value
         return

@@ -45,24 +45,24 @@ OTHERS = 1000
 UNREADABLE = 1001
 
 
-def readable(manifest: Any) -> bool:
+def is_readable(manifest: Any) -> bool:
     """Whether a manifest says what it is and what it is called."""
     if not isinstance(manifest, dict):
         return False
     metadata = manifest.get("metadata")
-    said = (
+    fields = (
         manifest.get("apiVersion"),
         manifest.get("kind"),
         metadata.get("name") if isinstance(metadata, dict) else "",
     )
-    return all(isinstance(word, str) and word for word in said)
+    return all(isinstance(each, str) and each for each in fields)
 
 
 def rank(manifest: Any) -> int:
     """Return how early a manifest is applied; the lowest goes first."""
-    return _RANK_OF.get(manifest["kind"], OTHERS) if readable(manifest) else UNREADABLE
+    return _RANK_OF.get(manifest["kind"], OTHERS) if is_readable(manifest) else UNREADABLE
 
 
-def in_order(manifests: Sequence[Any]) -> tuple[int, ...]:
+def apply_order(manifests: Sequence[Any]) -> tuple[int, ...]:
     """Return the places of manifests in the spec, in the order in which they are applied."""
     return tuple(sorted(range(len(manifests)), key=lambda place: rank(manifests[place])))

@@ -21,7 +21,7 @@ def owner_reference(record: AppliedManifestWork) -> JSONObject:
     }
 
 
-def belongs(option: DeleteOption | None, meta: ManifestResourceMeta) -> bool:
+def owned_by_work(option: DeleteOption | None, meta: ManifestResourceMeta) -> bool:
     """Whether an object is to go with its work."""
     if option is None or option.propagation_policy == "Foreground":
         return True
@@ -34,15 +34,15 @@ def belongs(option: DeleteOption | None, meta: ManifestResourceMeta) -> bool:
     )
 
 
-def references(live: JSONObject) -> list[JSONObject]:
+def owner_references(live: JSONObject) -> list[JSONObject]:
     """Return the owners of an object."""
     found: list[JSONObject] = live.get("metadata", {}).get("ownerReferences") or []
     return found
 
 
-def owned(live: JSONObject, owner: JSONObject) -> bool:
+def has_owner(live: JSONObject, owner: JSONObject) -> bool:
     """Whether an object has an owner."""
-    return any(reference.get("uid") == owner["uid"] for reference in references(live))
+    return any(reference.get("uid") == owner["uid"] for reference in owner_references(live))
 
 
 def with_owner(before: Sequence[JSONObject], owner: JSONObject) -> list[JSONObject]:
@@ -59,4 +59,4 @@ def without_owner(before: Sequence[JSONObject], owner: JSONObject) -> list[JSONO
 
 def owners_after(live: JSONObject, owner: JSONObject, *, keep: bool) -> list[JSONObject]:
     """Return the owners that an object should have: with ours if it belongs to us, else without."""
-    return with_owner(references(live), owner) if keep else without_owner(references(live), owner)
+    return with_owner(owner_references(live), owner) if keep else without_owner(owner_references(live), owner)

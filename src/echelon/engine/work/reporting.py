@@ -23,13 +23,13 @@ from echelon.api.work import (
     StatusFeedback,
 )
 from echelon.engine.conditions import find_condition, set_condition
-from echelon.engine.work.aggregation import Judged, work_conditions
-from echelon.engine.work.conditions import Clock, clock
+from echelon.engine.work.aggregation import JudgedManifest, work_conditions
+from echelon.engine.work.conditions import ConditionStamp, condition_stamp
 from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
 from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
-from echelon.engine.work.rules import RULE_REASONS, Finding, evaluate
+from echelon.engine.work.rules import RULE_REASONS, RuleResult, evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class Unreadable:
     error: str
 
 
-Apply: TypeAlias = Applied | NotApplied | Unreached
-Sight: TypeAlias = Found | Absent | Unreadable
+ApplyResult: TypeAlias = Applied | NotApplied | Unreached
+LiveState: TypeAlias = Found | Absent | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ObservedManifest:
     """What became of a manifest. `meta` has as much of its identity as is known; its ordinal is the place in the spec.
 
     `applied` is None in a pass that only looks: what was said about the last attempt is kept. So is what was said about
@@ -84,68 +84,68 @@ class Outcome:
     """
 
     meta: ManifestResourceMeta
-    applied: Apply | None
-    seen: Sight
+    applied: ApplyResult | None
+    live: LiveState
     drift: Drift | None = None
     has_status: bool = False
 
 
 def report(
-    work: ManifestWork, outcomes: Sequence[Outcome], now: datetime, *, raw_limit: int | None = None
+    work: ManifestWork, observed: Sequence[ObservedManifest], now: datetime, *, raw_limit: int | None = None
 ) -> ManifestWorkStatus:
     """Return the status of a work; equal to the old one if nothing has changed.
 
-    There is one outcome a manifest, in the spec's order. Feedback that is no plain value is reported as JSON if it has
+    One manifest each was `observed`, in the spec's order. Feedback that is no plain value is reported as JSON if it has
     at most `raw_limit` bytes; without a limit it is an error.
     """
-    time = clock(work.metadata.generation, now)
+    stamp = condition_stamp(work.metadata.generation, now)
     completed = _is_true(work.status.conditions, "Complete")
-    matching = _Before(work.status.resource_status.manifests)
+    reported = _Reported(work.status.resource_status.manifests)
     judged = [
         _judge(
-            outcome,
-            matching.of(outcome.meta),
-            options_for(work.spec.manifest_configs, outcome.meta),
-            time,
+            each,
+            reported.of(each.meta),
+            options_for(work.spec.manifest_configs, each.meta),
+            stamp,
             raw_limit,
             completed=completed,
         )
-        for outcome in outcomes
+        for each in observed
     ]
     return ManifestWorkStatus(
-        conditions=work_conditions(work.status.conditions, judged, time),
+        conditions=work_conditions(work.status.conditions, judged, stamp),
         resource_status=ManifestResourceStatus(manifests=[each.manifest for each in judged]),
     )
 
 
-def look_again(status: ManifestWorkStatus, outcomes: Sequence[Outcome], now: datetime) -> timedelta | None:
+def look_again(status: ManifestWorkStatus, observed: Sequence[ObservedManifest], now: datetime) -> timedelta | None:
     """Return after which time a report says something else although nothing happens; None if it does not."""
-    time = clock(0, now)
+    stamp = condition_stamp(0, now)
     left = [
-        grace_left(outcome.seen.object, time.since(_begin(manifest.conditions)))
-        for manifest, outcome in zip(status.resource_status.manifests, outcomes, strict=True)
-        if outcome.has_status and isinstance(outcome.seen, Found)
+        grace_left(each.live.object, stamp.since(_begin(manifest.conditions)))
+        for manifest, each in zip(status.resource_status.manifests, observed, strict=True)
+        if each.has_status and isinstance(each.live, Found)
     ]
     return min(filter(None, left), default=None)
 
 
-class _Before:
+class _Reported:
     """What was reported of manifests before: by their whole identity, or by all but their place if that is unique."""
 
     def __init__(self, manifests: Sequence[ManifestCondition]) -> None:
         self._exact: Mapping[ManifestResourceMeta, ManifestCondition] = {each.resource_meta: each for each in manifests}
-        self._placeless: dict[ManifestResourceMeta, ManifestCondition | None] = {}
+        self._without_ordinal: dict[ManifestResourceMeta, ManifestCondition | None] = {}
         for each in manifests:
-            key = _placeless(each.resource_meta)
-            self._placeless[key] = None if key in self._placeless else each
+            key = _without_ordinal(each.resource_meta)
+            self._without_ordinal[key] = None if key in self._without_ordinal else each
 
     def of(self, meta: ManifestResourceMeta) -> ManifestCondition:
-        key = _placeless(meta)
-        known = self._exact.get(meta) or (self._placeless.get(key) if key != _NOTHING else None)
+        key = _without_ordinal(meta)
+        known = self._exact.get(meta) or (self._without_ordinal.get(key) if key != _NOTHING else None)
         return known or ManifestCondition(resource_meta=meta)
 
 
-def _placeless(meta: ManifestResourceMeta) -> ManifestResourceMeta:
+def _without_ordinal(meta: ManifestResourceMeta) -> ManifestResourceMeta:
     return msgspec.structs.replace(meta, ordinal=0)
 
 
@@ -153,112 +153,120 @@ _NOTHING = ManifestResourceMeta(ordinal=0)
 
 
 def _judge(
-    outcome: Outcome,
+    observed: ObservedManifest,
     before: ManifestCondition,
     options: Options,
-    time: Clock,
+    stamp: ConditionStamp,
     raw_limit: int | None,
     *,
     completed: bool,
-) -> Judged:
+) -> JudgedManifest:
     conditions, feedback = before.conditions, before.status_feedback
-    said = (
-        _applied(outcome.applied, find_condition(conditions, "Applied"), time) if outcome.applied is not None else None
+    condition = (
+        _applied(observed.applied, find_condition(conditions, "Applied"), stamp)
+        if observed.applied is not None
+        else None
     )
-    if said is not None:
-        conditions = set_condition(conditions, said, per_generation=True)
+    if condition is not None:
+        conditions = set_condition(conditions, condition, per_generation=True)
     if all(rule.condition != DRIFTED for rule in options.conditions):
-        conditions = _with_drift(conditions, outcome.drift, time)
+        conditions = _with_drift(conditions, observed.drift, stamp)
     # A work or an object that is complete is never applied again; what it was is what it stays.
     settled = (
-        completed or _is_true(conditions, "Complete") or time.current(find_condition(conditions, "Applied"), "True")
+        completed or _is_true(conditions, "Complete") or stamp.current(find_condition(conditions, "Applied"), "True")
     )
-    found = outcome.seen if isinstance(outcome.seen, Found) and _complete(outcome.meta) else None
-    findings: Sequence[Finding] = evaluate(options.conditions, found.object) if found and settled else ()
-    if all(each.condition != "Available" for each in findings):
-        conditions = set_condition(conditions, _available(outcome, time))
+    found = observed.live if isinstance(observed.live, Found) and _complete(observed.meta) else None
+    rule_results: Sequence[RuleResult] = evaluate(options.conditions, found.object) if found and settled else ()
+    if all(each.condition != "Available" for each in rule_results):
+        conditions = set_condition(conditions, _available(observed, stamp))
     if found:
         read = read_feedback(options.feedback, found.object, raw_limit)
         changed = list(read.values) != feedback.values
         feedback = StatusFeedback(values=list(read.values))
-        synced = _synced(read, time, asked=bool(options.feedback))
+        synced = _synced(read, stamp, asked=bool(options.feedback))
         conditions = set_condition(conditions, synced, restart=changed)
     if found and settled:
-        conditions = _with_findings(conditions, findings, time)
-    manifest = ManifestCondition(resource_meta=outcome.meta, status_feedback=feedback, conditions=list(conditions))
-    judged = _health(outcome, conditions, time, settled=settled)
-    return Judged(manifest, judged, ruled=settled and not isinstance(outcome.seen, Absent))
+        conditions = _with_rule_results(conditions, rule_results, stamp)
+    manifest = ManifestCondition(resource_meta=observed.meta, status_feedback=feedback, conditions=list(conditions))
+    judged = _health(observed, conditions, stamp, settled=settled)
+    return JudgedManifest(manifest, judged, ruled=settled and not isinstance(observed.live, Absent))
 
 
-def _applied(applied: Apply, before: Condition | None, time: Clock) -> Condition | None:
+def _applied(applied: ApplyResult, before: Condition | None, stamp: ConditionStamp) -> Condition | None:
     """Say what became of an attempt; nothing if it says nothing and something is known of this generation."""
     match applied:
         case Unreached(error):
-            known = before is not None and time.current(before) and before.status != "Unknown"
-            told = f"Nothing is known yet, for the cluster's API server did not carry out the request: {error}"
-            return None if known else time.condition("Applied", "Unknown", "ClusterUnreachable", told)
+            known = before is not None and stamp.current(before) and before.status != "Unknown"
+            message = f"Nothing is known yet, for the cluster's API server did not carry out the request: {error}"
+            return None if known else stamp.condition("Applied", "Unknown", "ClusterUnreachable", message)
         case Applied():
-            return time.condition("Applied", "True", "AppliedManifestComplete", "Apply manifest complete")
+            return stamp.condition("Applied", "True", "AppliedManifestComplete", "Apply manifest complete")
         case NotApplied(error, ignored_fields=True):
-            told = f"Failed to process ignoreFields: {error}"
-            return time.condition("Applied", "False", "AppliedManifestSSAIgnoreFieldError", told)
+            message = f"Failed to process ignoreFields: {error}"
+            return stamp.condition("Applied", "False", "AppliedManifestSSAIgnoreFieldError", message)
         case NotApplied(error):
-            return time.condition("Applied", "False", "AppliedManifestFailed", f"Failed to apply manifest: {error}")
+            return stamp.condition("Applied", "False", "AppliedManifestFailed", f"Failed to apply manifest: {error}")
 
 
-def _with_drift(conditions: Sequence[Condition], drift: Drift | None, time: Clock) -> list[Condition]:
+def _with_drift(conditions: Sequence[Condition], drift: Drift | None, stamp: ConditionStamp) -> list[Condition]:
     """Tell of drift of this generation; what was told of another one is over."""
     before = find_condition(conditions, DRIFTED)
-    said = drift_condition(drift, time) if drift is not None else before
-    if said is None or not time.current(said):
+    condition = drift_condition(drift, stamp) if drift is not None else before
+    if condition is None or not stamp.current(condition):
         return [each for each in conditions if each is not before]
     # A higher count is news, whatever the status.
     return set_condition(
-        conditions, said, per_generation=True, restart=before is None or before.message != said.message
+        conditions, condition, per_generation=True, restart=before is None or before.message != condition.message
     )
 
 
-def _available(outcome: Outcome, time: Clock) -> Condition:
-    if not _complete(outcome.meta):
-        return time.condition("Available", "Unknown", "IncompleteResourceMeta", "Resource meta is incomplete")
-    match outcome.seen:
+def _available(observed: ObservedManifest, stamp: ConditionStamp) -> Condition:
+    if not _complete(observed.meta):
+        return stamp.condition("Available", "Unknown", "IncompleteResourceMeta", "Resource meta is incomplete")
+    match observed.live:
         case Found():
-            return time.condition("Available", "True", "ResourceAvailable", "Resource is available")
+            return stamp.condition("Available", "True", "ResourceAvailable", "Resource is available")
         case Absent():
-            return time.condition("Available", "False", "ResourceNotAvailable", "Resource is not available")
+            return stamp.condition("Available", "False", "ResourceNotAvailable", "Resource is not available")
         case Unreadable(error):
-            told = f"Failed to fetch resource: {error}"
-            return time.condition("Available", "Unknown", "FetchingResourceFailed", told)
+            message = f"Failed to fetch resource: {error}"
+            return stamp.condition("Available", "Unknown", "FetchingResourceFailed", message)
 
 
-def _synced(read: Feedback, time: Clock, *, asked: bool) -> Condition:
+def _synced(read: Feedback, stamp: ConditionStamp, *, asked: bool) -> Condition:
     kind = "StatusFeedbackSynced"
     if read.errors:
-        told = read.errors[0] if len(read.errors) == 1 else f"[{', '.join(read.errors)}]"
-        told = f"Sync status feedback failed with error {told}"
-        return time.condition(kind, "False", "StatusFeedbackSyncFailed", told)
-    return time.condition(kind, "True", "StatusFeedbackSynced" if asked else "NoStatusFeedbackSynced")
+        message = read.errors[0] if len(read.errors) == 1 else f"[{', '.join(read.errors)}]"
+        message = f"Sync status feedback failed with error {message}"
+        return stamp.condition(kind, "False", "StatusFeedbackSyncFailed", message)
+    return stamp.condition(kind, "True", "StatusFeedbackSynced" if asked else "NoStatusFeedbackSynced")
 
 
-def _with_findings(conditions: Sequence[Condition], findings: Sequence[Finding], time: Clock) -> list[Condition]:
+def _with_rule_results(
+    conditions: Sequence[Condition], rule_results: Sequence[RuleResult], stamp: ConditionStamp
+) -> list[Condition]:
     """Add what rules say, and drop what rules said that are gone."""
-    made = {each.condition: each for each in findings if each.condition not in ("Applied", "StatusFeedbackSynced")}
+    made = {each.condition: each for each in rule_results if each.condition not in ("Applied", "StatusFeedbackSynced")}
     kept = [each for each in conditions if each.type in made or not each.reason.startswith(RULE_REASONS)]
     for kind, each in made.items():
-        kept = set_condition(kept, time.condition(kind, each.status, each.reason, each.message), per_generation=True)
+        kept = set_condition(kept, stamp.condition(kind, each.status, each.reason, each.message), per_generation=True)
     return kept
 
 
-def _health(outcome: Outcome, conditions: Sequence[Condition], time: Clock, *, settled: bool) -> Health | None:
-    if not settled or not _complete(outcome.meta):
+def _health(
+    observed: ObservedManifest, conditions: Sequence[Condition], stamp: ConditionStamp, *, settled: bool
+) -> Health | None:
+    if not settled or not _complete(observed.meta):
         applied = find_condition(conditions, "Applied")
-        said = applied.message if applied is not None and time.current(applied) and applied.status != "True" else ""
-        return Progressing("NotApplied", said or "not applied yet")
-    if outcome.drift is not None and outcome.drift.waiting and not isinstance(outcome.seen, Absent):
+        condition = (
+            applied.message if applied is not None and stamp.current(applied) and applied.status != "True" else ""
+        )
+        return Progressing("NotApplied", condition or "not applied yet")
+    if observed.drift is not None and observed.drift.waiting and not isinstance(observed.live, Absent):
         return Progressing(DRIFTED, "was changed on the cluster and waits to be put back")
-    match outcome.seen:
+    match observed.live:
         case Found(obj):
-            if outcome.has_status and grace_left(obj, time.since(_begin(conditions))):
+            if observed.has_status and grace_left(obj, stamp.since(_begin(conditions))):
                 return Progressing("NoStatus", "its controller has not said anything about it yet")
             return health(obj)
         case Absent():

@@ -21,7 +21,7 @@ RULE_REASONS = "ConditionRule"  # by this prefix, conditions of rules are told f
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleResult:
     """What a rule says about an object."""
 
     condition: str
@@ -30,14 +30,14 @@ class Finding:
     message: str
 
 
-def evaluate(rules: Iterable[ConditionRule], obj: JSONObject) -> tuple[Finding, ...]:
+def evaluate(rules: Iterable[ConditionRule], obj: JSONObject) -> tuple[RuleResult, ...]:
     """Evaluate rules; those that have nothing to say about the object are left out."""
     bound: dict[str, Any] = {}  # the object is converted for CEL once, and only if some rule needs it
     found = (_well_known(rule, obj) if rule.type == "WellKnownConditions" else _cel(rule, obj, bound) for rule in rules)
     return tuple(finding for finding in found if finding is not None)
 
 
-def _well_known(rule: ConditionRule, obj: JSONObject) -> Finding | None:
+def _well_known(rule: ConditionRule, obj: JSONObject) -> RuleResult | None:
     status = part(obj, "status")
     if rule.condition != "Complete":
         return None
@@ -48,19 +48,19 @@ def _well_known(rule: ConditionRule, obj: JSONObject) -> Finding | None:
             over = text(status, "phase") in ("Succeeded", "Failed")
         case _:
             return None
-    return Finding(rule.condition, str(over), EVALUATED, _message(rule, obj, over))
+    return RuleResult(rule.condition, str(over), EVALUATED, _message(rule, obj, over))
 
 
-def _cel(rule: ConditionRule, obj: JSONObject, bound: dict[str, Any]) -> Finding:
+def _cel(rule: ConditionRule, obj: JSONObject, bound: dict[str, Any]) -> RuleResult:
     if rule.type != "CEL":
-        return Finding(rule.condition, "Unknown", INVALID, f"unrecognized condition rule type {rule.type}")
+        return RuleResult(rule.condition, "Unknown", INVALID, f"unrecognized condition rule type {rule.type}")
     if not CEL_AVAILABLE:
-        return Finding(rule.condition, "Unknown", INTERNAL_ERROR, "CEL is not available on this agent")
+        return RuleResult(rule.condition, "Unknown", INTERNAL_ERROR, "CEL is not available on this agent")
     try:
         result = all(_holds(expression, obj, bound) for expression in rule.cel_expressions)
     except (CompileError, EvaluationError) as error:
-        return Finding(rule.condition, "False", EXPRESSION_ERROR, str(error))
-    return Finding(rule.condition, str(result), EVALUATED, _message(rule, obj, result))
+        return RuleResult(rule.condition, "False", EXPRESSION_ERROR, str(error))
+    return RuleResult(rule.condition, str(result), EVALUATED, _message(rule, obj, result))
 
 
 def _holds(expression: str, obj: JSONObject, bound: dict[str, Any]) -> bool:
@@ -76,11 +76,11 @@ def _holds(expression: str, obj: JSONObject, bound: dict[str, Any]) -> bool:
 def _message(rule: ConditionRule, obj: JSONObject, result: bool) -> str:
     if rule.message_expression and CEL_AVAILABLE:
         try:
-            told = _program(rule.message_expression, ("object", "result")).evaluate(object=obj, result=result)
+            message = _program(rule.message_expression, ("object", "result")).evaluate(object=obj, result=result)
         except (CompileError, EvaluationError):
-            told = ""  # the status is known; a message that cannot be made must not hide it
-        if isinstance(told, str) and told:
-            return told
+            message = ""  # the status is known; a message that cannot be made must not hide it
+        if isinstance(message, str) and message:
+            return message
     return rule.message or f"Manifest is {'' if result else 'not '}{rule.condition}"
 
 

@@ -3,7 +3,7 @@
 Update replaces: what the manifest does not have goes. Labels, annotations, owners and finalizers are the exception,
 because others put theirs there. So are fields that the server filled in and lets nobody change: without them in the
 manifest, a replacement would be refused each time. A replacement whose fields the server fills in again changes
-nothing, but it is a write; whoever makes it remembers what came of it (`Memory`) and spares the next one.
+nothing, but it is a write; whoever makes it remembers what came of it (`LastApplied`) and spares the next one.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.engine.plan import Create, Delete, Patch, Write
-from echelon.engine.work.ownership import owners_after, references
+from echelon.engine.work.ownership import owner_references, owners_after
 
-_HEAD = ("apiVersion", "kind", "metadata", "status")
+_NOT_CONTENT = ("apiVersion", "kind", "metadata", "status")
 # How many pods there are is often for an autoscaler to say; then the manifest does not say it.
-_SCALED = (("spec", "replicas"),)
-_HOOKED = (("webhooks", "*", "clientConfig", "caBundle"),)
+_REPLICAS = (("spec", "replicas"),)
+_WEBHOOK_CERTIFICATES = (("webhooks", "*", "clientConfig", "caBundle"),)
 # Fields that the server gives to an object for good, or that somebody else has if the manifest does not: who scales,
 # who issues certificates. A star stands for the items of a list, which are known by their names.
-_GIVEN: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
-    ("apps", "Deployment"): _SCALED,
-    ("apps", "ReplicaSet"): _SCALED,
-    ("apps", "StatefulSet"): _SCALED,
-    ("", "ReplicationController"): _SCALED,
-    ("apps.kruise.io", "CloneSet"): _SCALED,
-    ("apps.kruise.io", "StatefulSet"): _SCALED,
+_OTHERS_FIELDS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    ("apps", "Deployment"): _REPLICAS,
+    ("apps", "ReplicaSet"): _REPLICAS,
+    ("apps", "StatefulSet"): _REPLICAS,
+    ("", "ReplicationController"): _REPLICAS,
+    ("apps.kruise.io", "CloneSet"): _REPLICAS,
+    ("apps.kruise.io", "StatefulSet"): _REPLICAS,
     ("", "Service"): (
         ("spec", "clusterIP"),
         ("spec", "clusterIPs"),
@@ -38,44 +38,44 @@ _GIVEN: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
         ("spec", "healthCheckNodePort"),
     ),
     ("", "ServiceAccount"): (("secrets",), ("imagePullSecrets",)),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _HOOKED,
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _HOOKED,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOK_CERTIFICATES,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOK_CERTIFICATES,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): (
         ("spec", "conversion", "webhook", "clientConfig", "caBundle"),
     ),
     ("apiregistration.k8s.io", "APIService"): (("spec", "caBundle"),),
 }
 # Nearly nothing of these may change once they exist: what the manifest does not mention is left alone.
-_OVERLAID = frozenset({("batch", "Job"), ("", "Pod"), ("", "PersistentVolumeClaim"), ("", "PersistentVolume")})
+_MOSTLY_IMMUTABLE = frozenset({("batch", "Job"), ("", "Pod"), ("", "PersistentVolumeClaim"), ("", "PersistentVolume")})
 _ONLY_METADATA = frozenset({("", "Namespace")})
-_UNSAID: tuple[Any, ...] = (None, "", [], {})
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 @dataclass(frozen=True)
-class Memory:
+class LastApplied:
     """What a manifest was when it was written, and what the server made of it."""
 
     manifest: str
     result: str
 
 
-def remember(manifest: JSONObject, live: JSONObject) -> Memory:
+def last_applied_of(manifest: JSONObject, live: JSONObject) -> LastApplied:
     """Note what a server made of a manifest, besides what others may say there."""
-    content, said = _content(live), _content(manifest)
-    for path in _GIVEN.get(_name(manifest), ()):
-        content = _ours(content, said, path)
-    return Memory(_digest(manifest), _digest(content))
+    content, stated = _content(live), _content(manifest)
+    for path in _OTHERS_FIELDS.get(_name(manifest), ()):
+        content = _without_others_field(content, stated, path)
+    return LastApplied(_digest(manifest), _digest(content))
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A manifest, and where it goes. `owner` is our record; the object `belongs` to it or is left alone by it."""
+class DesiredObject:
+    """A manifest and where it goes; `owner` is our record. An object that is not `owned_by_work` outlives the work."""
 
     kind: Kind[Any]
     manifest: JSONObject
     namespace: str
     owner: JSONObject
-    belongs: bool
+    owned_by_work: bool
 
     @property
     def name(self) -> str:
@@ -84,118 +84,122 @@ class Wanted:
         return name
 
 
-def update(wanted: Wanted, live: JSONObject | None, memory: Memory | None = None) -> tuple[Write, ...]:
+def update(
+    desired: DesiredObject, live: JSONObject | None, last_applied: LastApplied | None = None
+) -> tuple[Write, ...]:
     """Return what makes an object equal to its manifest; nothing if it is."""
     if live is None:
-        return (creation(wanted),)
-    if _other_type(wanted, live):
+        return (creation(desired),)
+    if _other_type(desired, live):
         meta = live["metadata"]
-        gone = Delete(wanted.kind, wanted.name, wanted.namespace, uid=meta.get("uid", ""))
-        return gone, creation(wanted)
-    known = memory is not None and memory == remember(wanted.manifest, live)
-    body = {} if known else _difference(_content(live), _target(wanted, live))
-    metadata = _metadata_difference(wanted, live)
+        gone = Delete(desired.kind, desired.name, desired.namespace, uid=meta.get("uid", ""))
+        return gone, creation(desired)
+    known = last_applied is not None and last_applied == last_applied_of(desired.manifest, live)
+    body = {} if known else _difference(_content(live), _target(desired, live))
+    metadata = _metadata_difference(desired, live)
     if not body and not metadata:
         return ()
-    return (_patch(wanted, live, {**body, "metadata": metadata}),)
+    return (_patch(desired, live, {**body, "metadata": metadata}),)
 
 
-def loses(wanted: Wanted, live: JSONObject, memory: Memory | None = None) -> bool:
+def lacks_content(desired: DesiredObject, live: JSONObject, last_applied: LastApplied | None = None) -> bool:
     """Whether an object lacks something that the manifest says; what it has besides is others'."""
-    if _metadata_difference(wanted, live):
+    if _metadata_difference(desired, live):
         return True
-    if memory is not None and memory == remember(wanted.manifest, live):
+    if last_applied is not None and last_applied == last_applied_of(desired.manifest, live):
         return False
     content = _content(live)
-    return bool(_overlay(content, _content(wanted.manifest)) != content)
+    return bool(_overlay(content, _content(desired.manifest)) != content)
 
 
-def same(one: JSONObject, other: JSONObject) -> bool:
+def same_content(one: JSONObject, other: JSONObject) -> bool:
     """Whether two states of an object differ in nothing that a manifest could say."""
     named = ("uid", "labels", "annotations", "ownerReferences")
     before, after = ([state["metadata"].get(name) or None for name in named] for state in (one, other))
     return before == after and _content(one) == _content(other)
 
 
-def create_only(wanted: Wanted, live: JSONObject | None) -> tuple[Write, ...]:
+def create_only(desired: DesiredObject, live: JSONObject | None) -> tuple[Write, ...]:
     """Return what creates an object, or makes an existing one ours."""
-    return (creation(wanted),) if live is None else ownership(wanted, live)
+    return (creation(desired),) if live is None else owner_writes(desired, live)
 
 
-def ownership(wanted: Wanted, live: JSONObject) -> tuple[Write, ...]:
+def owner_writes(desired: DesiredObject, live: JSONObject) -> tuple[Write, ...]:
     """Return what gives an object the owners that it should have, and nothing else."""
-    owners = owners_after(live, wanted.owner, keep=wanted.belongs)
-    if owners == references(live):
+    owners = owners_after(live, desired.owner, keep=desired.owned_by_work)
+    if owners == owner_references(live):
         return ()
-    return (_patch(wanted, live, {"metadata": {"ownerReferences": owners}}),)
+    return (_patch(desired, live, {"metadata": {"ownerReferences": owners}}),)
 
 
-def creation(wanted: Wanted) -> Create:
+def creation(desired: DesiredObject) -> Create:
     """Return what creates the object of a manifest."""
-    body = with_metadata(wanted, {})
-    if wanted.belongs:
-        body["metadata"]["ownerReferences"] = [wanted.owner]
-    return Create(wanted.kind, body, wanted.namespace)
+    body = with_metadata(desired, {})
+    if desired.owned_by_work:
+        body["metadata"]["ownerReferences"] = [desired.owner]
+    return Create(desired.kind, body, desired.namespace)
 
 
-def with_metadata(wanted: Wanted, more: JSONObject) -> JSONObject:
+def with_metadata(desired: DesiredObject, more: JSONObject) -> JSONObject:
     """Return the manifest as it is sent: in its place, without an identity that is for the server to give."""
     refused = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences")
-    metadata = {name: value for name, value in wanted.manifest["metadata"].items() if name not in refused}
+    metadata = {name: value for name, value in desired.manifest["metadata"].items() if name not in refused}
     metadata.pop("namespace", None)
     for name in ("labels", "annotations"):
         if kept := {key: value for key, value in (metadata.get(name) or {}).items() if not key.endswith("-")}:
             metadata[name] = kept
         else:
             metadata.pop(name, None)
-    if wanted.namespace:
-        metadata["namespace"] = wanted.namespace
-    return {**wanted.manifest, "metadata": {**metadata, **more}}
+    if desired.namespace:
+        metadata["namespace"] = desired.namespace
+    return {**desired.manifest, "metadata": {**metadata, **more}}
 
 
-def _target(wanted: Wanted, live: JSONObject) -> JSONObject:
+def _target(desired: DesiredObject, live: JSONObject) -> JSONObject:
     """Return the content that an object should have."""
-    name = (wanted.kind.group, wanted.kind.kind)
-    content, before = _content(wanted.manifest), _content(live)
+    name = (desired.kind.group, desired.kind.kind)
+    content, before = _content(desired.manifest), _content(live)
     if name in _ONLY_METADATA:
         return before
-    if name in _OVERLAID:
+    if name in _MOSTLY_IMMUTABLE:
         overlaid: JSONObject = _overlay(before, content)
         return overlaid
     if name == ("", "Secret"):
         content = _with_plain_data(content)
-    for path in _GIVEN.get(name, ()):
+    for path in _OTHERS_FIELDS.get(name, ()):
         content = _keep(content, before, path)
     return content
 
 
-def _metadata_difference(wanted: Wanted, live: JSONObject) -> JSONObject:
+def _metadata_difference(desired: DesiredObject, live: JSONObject) -> JSONObject:
     """Return what to merge into the metadata. A key that ends in a dash asks for the removal of that key."""
     changed: JSONObject = {}
     for field in ("labels", "annotations"):
         before = live["metadata"].get(field) or {}
-        said = wanted.manifest["metadata"].get(field) or {}
-        merged = {key: value for key, value in said.items() if not key.endswith("-") and before.get(key) != value}
-        merged |= {key[:-1]: None for key in said if key.endswith("-") and key[:-1] in before}
+        stated = desired.manifest["metadata"].get(field) or {}
+        merged = {key: value for key, value in stated.items() if not key.endswith("-") and before.get(key) != value}
+        merged |= {key[:-1]: None for key in stated if key.endswith("-") and key[:-1] in before}
         if merged:
             changed[field] = merged
-    owners = owners_after(live, wanted.owner, keep=wanted.belongs)
-    if owners != references(live):
+    owners = owners_after(live, desired.owner, keep=desired.owned_by_work)
+    if owners != owner_references(live):
         changed["ownerReferences"] = owners
     return changed
 
 
-def _patch(wanted: Wanted, live: JSONObject, body: JSONObject) -> Patch:
+def _patch(desired: DesiredObject, live: JSONObject, body: JSONObject) -> Patch:
     meta = live["metadata"]
-    said = {name: value for name, value in body.items() if value or name != "metadata"}
-    return Patch(wanted.kind, wanted.name, said, wanted.namespace, meta.get("uid", ""), meta.get("resourceVersion", ""))
+    stated = {name: value for name, value in body.items() if value or name != "metadata"}
+    return Patch(
+        desired.kind, desired.name, stated, desired.namespace, meta.get("uid", ""), meta.get("resourceVersion", "")
+    )
 
 
-def _other_type(wanted: Wanted, live: JSONObject) -> bool:
+def _other_type(desired: DesiredObject, live: JSONObject) -> bool:
     """Whether it is a secret of a type that an update cannot give it."""
-    if (wanted.kind.group, wanted.kind.kind) != ("", "Secret"):
+    if (desired.kind.group, desired.kind.kind) != ("", "Secret"):
         return False
-    return (wanted.manifest.get("type") or "Opaque") != (live.get("type") or "Opaque")
+    return (desired.manifest.get("type") or "Opaque") != (live.get("type") or "Opaque")
 
 
 def _with_plain_data(content: JSONObject) -> JSONObject:
@@ -209,7 +213,7 @@ def _with_plain_data(content: JSONObject) -> JSONObject:
 
 
 def _content(obj: JSONObject) -> JSONObject:
-    return {name: value for name, value in obj.items() if name not in _HEAD}
+    return {name: value for name, value in obj.items() if name not in _NOT_CONTENT}
 
 
 def _difference(before: JSONObject, after: JSONObject) -> JSONObject:
@@ -227,13 +231,13 @@ def _difference(before: JSONObject, after: JSONObject) -> JSONObject:
     return patch
 
 
-def _overlay(before: Any, said: Any) -> Any:
+def _overlay(before: Any, stated: Any) -> Any:
     """Put what is said over what is there: objects by key, lists item by item if they have the same length."""
-    if isinstance(before, dict) and isinstance(said, dict):
-        return {**before, **{name: _overlay(before.get(name), value) for name, value in said.items()}}
-    if isinstance(before, list) and isinstance(said, list) and len(before) == len(said):
-        return [_overlay(old, new) for old, new in zip(before, said, strict=True)]
-    return said
+    if isinstance(before, dict) and isinstance(stated, dict):
+        return {**before, **{name: _overlay(before.get(name), value) for name, value in stated.items()}}
+    if isinstance(before, list) and isinstance(stated, list) and len(before) == len(stated):
+        return [_overlay(old, new) for old, new in zip(before, stated, strict=True)]
+    return stated
 
 
 def _keep(content: Any, before: Any, path: tuple[str, ...]) -> Any:
@@ -245,22 +249,26 @@ def _keep(content: Any, before: Any, path: tuple[str, ...]) -> Any:
     if not isinstance(content, dict) or not isinstance(before, dict) or name not in before:
         return content
     if not rest:
-        return content if content.get(name) not in _UNSAID else {**content, name: before[name]}
+        return content if content.get(name) not in _EMPTY else {**content, name: before[name]}
     return {**content, name: _keep(content[name], before[name], rest)} if name in content else content
 
 
-def _ours(content: Any, said: Any, path: tuple[str, ...]) -> Any:
+def _without_others_field(content: Any, stated: Any, path: tuple[str, ...]) -> Any:
     """Return content without what it has at a path where nothing is said."""
     name, rest = path[0], path[1:]
     if name == "*":
-        known = _by_name(said)
-        return [_ours(item, known.get(_item_name(item)), rest) for item in content] if _is_list(content) else content
+        known = _by_name(stated)
+        return (
+            [_without_others_field(item, known.get(_item_name(item)), rest) for item in content]
+            if _is_list(content)
+            else content
+        )
     if not isinstance(content, dict) or name not in content:
         return content
-    inside = said.get(name) if isinstance(said, dict) else None
+    inside = stated.get(name) if isinstance(stated, dict) else None
     if rest:
-        return {**content, name: _ours(content[name], inside, rest)}
-    return {key: value for key, value in content.items() if key != name or inside not in _UNSAID}
+        return {**content, name: _without_others_field(content[name], inside, rest)}
+    return {key: value for key, value in content.items() if key != name or inside not in _EMPTY}
 
 
 def _by_name(items: Any) -> dict[Any, Any]:

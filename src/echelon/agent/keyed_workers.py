@@ -1,17 +1,19 @@
-"""Work on keys that needs to ask before it can decide.
+"""Reconcilers that need to ask before they can decide.
 
 Hub controllers plan from caches and then act. An agent applies objects of any kind, of which it has no caches, so a
-turn of it asks, decides and writes in steps. What is the same: one turn a key at a time, a failure is a reason to come
-back later, and what happens while a turn runs leads to another. A thousand agents share a process, so a turn becomes a
-task only when there is something to do.
+reconcile of it asks, decides and writes in steps. What is the same: one worker a key at a time, a failure is a reason
+to come back later, and what happens while a key is handled leads to handling it again. A thousand agents share a
+process, so there is a task only while there is something to do.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
+from typing import Any
 
 from echelon.kube.errors import ApiError, Conflict
+from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.queue import WorkQueue
 
@@ -20,7 +22,7 @@ CONFLICT_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Turns:
+class KeyedWorkers:
     """Runs a handler for keys. The handler may say after how many seconds it wants to look again."""
 
     def __init__(
@@ -30,28 +32,33 @@ class Turns:
         *,
         random: Random,
         metrics: Metrics,
-        at_once: int,
+        concurrency: int,
         last_retry: float,
+        after: Sequence[Informer[Any]] = (),
     ) -> None:
+        """`concurrency`: how many keys are handled at once; `after`: the caches that have to be full before that."""
         self.name = name
         self.queue: WorkQueue[str] = WorkQueue(random, last_retry=last_retry)
         self._handler = handler
         self._metrics = metrics
-        self._slots = asyncio.Semaphore(at_once)
+        self._after = after
+        self._slots = asyncio.Semaphore(concurrency)
         metrics.show_queue(name, self.queue.stats)
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
+            for informer in self._after:
+                await informer.wait_synced()
             async with asyncio.TaskGroup() as group:
                 while True:
                     await self._slots.acquire()
                     key = await self.queue.get()
-                    group.create_task(self._turn(key), name=f"{self.name} {key}")
+                    group.create_task(self._handle(key), name=f"{self.name} {key}")
         finally:
             self.queue.close()
 
-    async def _turn(self, key: str) -> None:
+    async def _handle(self, key: str) -> None:
         try:
             again = await self._handler(key)
         except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'

@@ -10,11 +10,20 @@ from typing import Any
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
-from echelon.engine.plan import Apply, Create, Delete, Write
+from echelon.engine.plan import Write
 from echelon.engine.work.ignoring import server_side_apply
-from echelon.engine.work.updating import Memory, Wanted, create_only, ownership, remember, same, update
-from echelon.kube.client import ApplyPatch, Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
+from echelon.engine.work.updating import (
+    DesiredObject,
+    LastApplied,
+    create_only,
+    last_applied_of,
+    owner_writes,
+    same_content,
+    update,
+)
+from echelon.kube.client import Client, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from echelon.kube.write import write
 
 ATTEMPTS = 4
 _SSA = ServerSideApplyConfig()
@@ -25,18 +34,18 @@ class FieldConflict(Exception):
 
 
 @dataclass(frozen=True)
-class Written:
+class AppliedObject:
     """An object after its manifest was applied; None if it is only to be read and is not there.
 
-    `memory` is what the server made of the manifest; `changed`: the object was not so before.
+    `last_applied` is what the server made of the manifest; `changed`: the object was not so before.
     """
 
     live: JSONObject | None
-    memory: Memory | None = None
+    last_applied: LastApplied | None = None
     changed: bool = False
 
 
-class Applier:
+class ObjectApplier:
     """Applies manifests to one cluster in the name of a field manager."""
 
     def __init__(self, member: Client, manager: str) -> None:
@@ -52,39 +61,43 @@ class Applier:
         return found
 
     async def apply(
-        self, wanted: Wanted, strategy: ManifestUpdateStrategy, memory: Memory | None, *, new: bool
-    ) -> Written:
+        self, desired: DesiredObject, strategy: ManifestUpdateStrategy, last_applied: LastApplied | None, *, new: bool
+    ) -> AppliedObject:
         """Apply a manifest.
 
-        `memory` is of the last time; `new`: as far as is known the object is not there yet. Raises `ApiError`,
+        `last_applied` is of the last time; `new`: as far as is known the object is not there yet. Raises `ApiError`,
         `FieldConflict` and `IgnoreFieldError`.
         """
         if strategy.type == "ReadOnly":
-            return Written(await self.get(wanted.kind, wanted.name, wanted.namespace))
+            return AppliedObject(await self.get(desired.kind, desired.name, desired.namespace))
         server_side = strategy.type == "ServerSideApply"
-        live = None if new and not server_side else await self.get(wanted.kind, wanted.name, wanted.namespace)
+        live = None if new and not server_side else await self.get(desired.kind, desired.name, desired.namespace)
         if server_side:
-            after = await self._server_side(wanted, strategy.server_side_apply or _SSA, live)
-            return _written(wanted, live, after)
+            after = await self._server_side(desired, strategy.server_side_apply or _SSA, live)
+            return _applied_object(desired, live, after)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return _written(wanted, live, await self._client_side(wanted, strategy, live, memory))
+                return _applied_object(desired, live, await self._client_side(desired, strategy, live, last_applied))
             except (AlreadyExists, Conflict, NotFound) as error:
                 if attempt == ATTEMPTS or (isinstance(error, NotFound) and live is None):
                     raise
-                live = await self.get(wanted.kind, wanted.name, wanted.namespace)
+                live = await self.get(desired.kind, desired.name, desired.namespace)
         raise AssertionError("the last attempt returns or raises")
 
     async def _client_side(
-        self, wanted: Wanted, strategy: ManifestUpdateStrategy, live: JSONObject | None, memory: Memory | None
+        self,
+        desired: DesiredObject,
+        strategy: ManifestUpdateStrategy,
+        live: JSONObject | None,
+        last_applied: LastApplied | None,
     ) -> JSONObject | None:
-        writes = create_only(wanted, live) if strategy.type == "CreateOnly" else update(wanted, live, memory)
+        writes = create_only(desired, live) if strategy.type == "CreateOnly" else update(desired, live, last_applied)
         return await self._write(writes, live)
 
     async def _server_side(
-        self, wanted: Wanted, config: ServerSideApplyConfig, live: JSONObject | None
+        self, desired: DesiredObject, config: ServerSideApplyConfig, live: JSONObject | None
     ) -> JSONObject | None:
-        writes = server_side_apply(wanted, config, live)
+        writes = server_side_apply(desired, config, live)
         options = WriteOptions(field_manager=config.field_manager or self._options.field_manager)
         try:
             after = await self._write(writes, live, options)
@@ -94,48 +107,30 @@ class Applier:
             if after is None:
                 return None
             try:
-                return await self._write(ownership(wanted, after), after)
+                return await self._write(owner_writes(desired, after), after)
             except Conflict:
                 if attempt == ATTEMPTS:
                     raise
-                after = await self.get(wanted.kind, wanted.name, wanted.namespace)
+                after = await self.get(desired.kind, desired.name, desired.namespace)
         raise AssertionError("the last attempt returns or raises")
 
     async def _write(
         self, writes: tuple[Write, ...], live: JSONObject | None, options: WriteOptions | None = None
     ) -> JSONObject | None:
         """Make writes and return what they led to."""
-        for write in writes:
-            live = await self._one(write, options or self._options)
+        for planned in writes:
+            live = await write(planned, self._member, options or self._options)
         return live
 
-    async def _one(self, write: Write, options: WriteOptions) -> JSONObject | None:
-        member, kind, namespace = self._member, write.kind, write.namespace
-        if isinstance(write, Create):
-            return _plain(await member.create(kind, write.body, namespace, options=options))
-        if isinstance(write, Delete):
-            how = DeleteOptions(Preconditions(write.uid, write.resource_version), write.propagation)
-            await member.delete(kind, write.name, namespace, options=how)
-            return None
-        if isinstance(write, Apply):
-            applied = ApplyPatch(write.body, options.field_manager, write.force)
-            return _plain(await member.patch(kind, write.name, applied, namespace, options=options))
-        metadata = {**write.body.get("metadata", {}), "resourceVersion": write.resource_version, "uid": write.uid}
-        body = MergePatch({**write.body, "metadata": metadata})
-        return _plain(await member.patch(kind, write.name, body, namespace, options=options))
 
-
-def _written(wanted: Wanted, before: JSONObject | None, after: JSONObject | None) -> Written:
+def _applied_object(desired: DesiredObject, before: JSONObject | None, after: JSONObject | None) -> AppliedObject:
     if after is None:
-        return Written(None)
-    return Written(after, remember(wanted.manifest, after), before is None or not same(before, after))
+        return AppliedObject(None)
+    return AppliedObject(
+        after, last_applied_of(desired.manifest, after), before is None or not same_content(before, after)
+    )
 
 
-def reason(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Say why a manifest could not be applied."""
     return error.message if isinstance(error, ApiError) else str(error)
-
-
-def _plain(obj: Any) -> JSONObject:
-    found: JSONObject = obj
-    return found

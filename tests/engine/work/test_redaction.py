@@ -3,7 +3,7 @@
 import pytest
 
 from echelon.api.base import JSONObject
-from echelon.engine.work.discretion import without_secrets
+from echelon.engine.work.redaction import redact_secrets
 
 
 def secret(**fields: object) -> JSONObject:
@@ -28,4 +28,4 @@ def secret(**fields: object) -> JSONObject:
     ],
 )
 def test_what_is_in_a_secret_is_hidden(manifest: JSONObject, text: str, told: str) -> None:
-    assert without_secrets(text, manifest) == told
+    assert redact_secrets(text, manifest) == told

@@ -14,12 +14,12 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedResource, ManifestResourceMeta
-from echelon.engine.work.ownership import owned, references, without_owner
+from echelon.engine.work.ownership import has_owner, owner_references, without_owner
 
-Place: TypeAlias = tuple[str, str, str, str]  # group, resource, namespace and name; the version is only a view
+ResourceKey: TypeAlias = tuple[str, str, str, str]  # group, resource, namespace and name; the version is only a view
 
 
-class Fate(Enum):
+class RemovalAction(Enum):
     """What becomes of an object that is no longer wanted."""
 
     FORGET = "forget"  # it is gone, another one, or not ours
@@ -32,16 +32,16 @@ class Fate(Enum):
 class Removal:
     """What to do with an object; `owners` are those that it keeps when it is disowned."""
 
-    fate: Fate
+    action: RemovalAction
     owners: tuple[JSONObject, ...] = ()
 
 
-def place_of(thing: AppliedResource | ManifestResourceMeta) -> Place:
-    """Return where an object is, whatever its version."""
+def resource_key_of(thing: AppliedResource | ManifestResourceMeta) -> ResourceKey:
+    """Return what names an object, whatever its version."""
     return thing.group, thing.resource, thing.namespace, thing.name
 
 
-def leftovers(
+def split_by_wanted(
     recorded: Iterable[AppliedResource], wanted: Iterable[ManifestResourceMeta]
 ) -> tuple[list[AppliedResource], list[AppliedResource]]:
     """Divide what was recorded into what is still wanted and what is not.
@@ -49,49 +49,49 @@ def leftovers(
     A manifest whose kind the cluster does not know has no resource. What was recorded in its group under its name may
     be its object, so that stays; everything else can be judged as usual.
     """
-    known: set[Place] = set()
+    known: set[ResourceKey] = set()
     vague: set[tuple[str, str]] = set()
     for meta in wanted:
         if meta.resource:
-            known.add(place_of(meta))
+            known.add(resource_key_of(meta))
         else:
             vague.add((meta.group, meta.name))
     kept: list[AppliedResource] = []
     dropped: list[AppliedResource] = []
     for resource in recorded:
-        stays = place_of(resource) in known or (resource.group, resource.name) in vague
+        stays = resource_key_of(resource) in known or (resource.group, resource.name) in vague
         (kept if stays else dropped).append(resource)
     return kept, dropped
 
 
-def removal(resource: AppliedResource, live: JSONObject | None, owner: JSONObject) -> Removal:
+def decide_removal(resource: AppliedResource, live: JSONObject | None, owner: JSONObject) -> Removal:
     """Decide what becomes of an object that a work no longer wants."""
-    if live is None or not owned(live, owner):
+    if live is None or not has_owner(live, owner):
         return _FORGET
     uid = live["metadata"].get("uid", "")
     if resource.uid and resource.uid != uid:
         return _FORGET
-    others = without_owner(references(live), owner)
+    others = without_owner(owner_references(live), owner)
     if any(_is_record(reference) for reference in others):
-        return Removal(Fate.DISOWN, tuple(others))
+        return Removal(RemovalAction.DISOWN, tuple(others))
     if live["metadata"].get("deletionTimestamp"):
         return _WAIT
     return _DELETE
 
 
-def recorded(resources: Sequence[AppliedResource]) -> list[AppliedResource]:
+def merged_resources(resources: Sequence[AppliedResource]) -> list[AppliedResource]:
     """Return resources as a record lists them: each once, in an order that does not depend on how they came.
 
     Where two entries name different objects, nobody knows which of them is there, and neither is named.
     """
-    by_place: dict[Place, AppliedResource] = {}
+    by_key: dict[ResourceKey, AppliedResource] = {}
     for resource in resources:
-        known = by_place.get(place_of(resource))
+        known = by_key.get(resource_key_of(resource))
         if known is not None and known.uid != resource.uid:
             resource = msgspec.structs.replace(resource, uid="")  # noqa: PLW2901 - it is one entry
-        by_place[place_of(resource)] = resource
+        by_key[resource_key_of(resource)] = resource
     return sorted(
-        by_place.values(), key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name)
+        by_key.values(), key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name)
     )
 
 
@@ -100,4 +100,4 @@ def _is_record(reference: JSONObject) -> bool:
     return reference.get("kind") == APPLIED_MANIFEST_WORK.kind and group == APPLIED_MANIFEST_WORK.group
 
 
-_FORGET, _WAIT, _DELETE = Removal(Fate.FORGET), Removal(Fate.WAIT), Removal(Fate.DELETE)
+_FORGET, _WAIT, _DELETE = Removal(RemovalAction.FORGET), Removal(RemovalAction.WAIT), Removal(RemovalAction.DELETE)

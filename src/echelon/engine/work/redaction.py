@@ -14,7 +14,7 @@ HIDDEN = "<hidden>"
 _SHORT = 4  # what is shorter would be found in any text, and is looked for in quotes only
 
 
-def without_secrets(text: str, manifest: JSONObject) -> str:
+def redact_secrets(text: str, manifest: JSONObject) -> str:
     """Return a text without the values of a manifest, if that is a secret."""
     if (manifest.get("apiVersion"), manifest.get("kind")) != ("v1", "Secret"):
         return text

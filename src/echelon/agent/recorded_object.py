@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.work import AppliedResource
+from echelon.engine.plan import Patch
 from echelon.kube.client import Client, DeleteOptions, Preconditions
 from echelon.kube.errors import Conflict, NotFound
 
@@ -18,6 +20,13 @@ def kind_of(resource: AppliedResource) -> Kind[Any]:
         dict[str, Any],
         namespaced=bool(resource.namespace),
     )
+
+
+def metadata_patch(kind: Kind[Any], live: JSONObject, metadata: JSONObject) -> Patch:
+    """Return what changes the metadata of an object that is still as it was seen."""
+    meta = live["metadata"]
+    body = {"metadata": metadata}
+    return Patch(kind, meta["name"], body, meta.get("namespace", ""), meta["uid"], meta["resourceVersion"])
 
 
 async def is_gone(member: Client, resource: AppliedResource) -> bool:

@@ -9,21 +9,24 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from echelon.agent.recorded import is_gone, kind_of
+from echelon.agent.recorded_object import is_gone, kind_of, metadata_patch
 from echelon.agent.settings import RECORD_FINALIZER
+from echelon.api.base import JSONObject
 from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork
+from echelon.engine.plan import Delete, Patch
 from echelon.engine.work.identity import Identity
-from echelon.engine.work.ownership import owned, owner_reference, references, with_owner, without_owner
-from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions, WriteOptions
+from echelon.engine.work.ownership import has_owner, owner_reference, owner_references, with_owner, without_owner
+from echelon.kube.client import Client, WriteOptions
 from echelon.kube.errors import ApiError, Conflict, NotFound
 from echelon.kube.informer import Informer
+from echelon.kube.write import write
 
 # The index of records by the work that they are of.
 BY_WORK = "work"
 # A record that is back so soon was made by an agent that lives. Two that took from each other would never end.
-AGAIN_SECONDS = 600.0
+RECREATED_SECONDS = 600.0
 
-Strays = Callable[[AppliedManifestWork], Awaitable[list[AppliedResource]]]
+LeftoversOf = Callable[[AppliedManifestWork], Awaitable[list[AppliedResource]]]
 
 _log = logging.getLogger(__name__)
 
@@ -31,27 +34,33 @@ _log = logging.getLogger(__name__)
 class Adoption:
     """Finds records of earlier addresses and takes over what they list.
 
-    `informer` has the index `BY_WORK`; `strays` tells what may have been applied for a record without being listed.
+    `informer` has the index `BY_WORK`; `leftovers_of` tells what may have been applied for a record without being
+    listed.
     """
 
     def __init__(
-        self, member: Client, informer: Informer[AppliedManifestWork], identity: Identity, strays: Strays, manager: str
+        self,
+        member: Client,
+        informer: Informer[AppliedManifestWork],
+        identity: Identity,
+        leftovers_of: LeftoversOf,
+        manager: str,
     ) -> None:
         self._member = member
         self._informer = informer
         self._identity = identity
-        self._strays = strays
+        self._leftovers_of = leftovers_of
         self._options = WriteOptions(field_manager=manager)
-        self._taken: dict[str, tuple[str, float]] = {}  # uid and time, by the name of the record
+        self._taken_over: dict[str, tuple[str, float]] = {}  # uid and time, by the name of the record
 
-    def earlier(self, work: ManifestWork) -> list[AppliedManifestWork]:
+    def earlier_records(self, work: ManifestWork) -> list[AppliedManifestWork]:
         """Return the records of a work that were made under other addresses."""
         found = self._informer.by_index(BY_WORK, work.metadata.name)
-        return [each for each in found if self._identity.continues(work, each) and not self._was_taken(each)]
+        return [each for each in found if self._identity.continues(work, each) and not self._was_taken_over(each)]
 
-    async def listed(self, old: AppliedManifestWork) -> list[AppliedResource]:
+    async def resources_of(self, old: AppliedManifestWork) -> list[AppliedResource]:
         """Return everything that may belong to a record."""
-        return [*await self._strays(old), *old.status.applied_resources]
+        return [*await self._leftovers_of(old), *old.status.applied_resources]
 
     async def take_over(
         self, old: AppliedManifestWork, new: AppliedManifestWork, resources: Iterable[AppliedResource]
@@ -68,10 +77,10 @@ class Adoption:
                 failure = failure or error
         if failure is not None:
             raise failure
-        await self._drop(old)
+        await self._release(old)
         now = asyncio.get_running_loop().time()
-        self._taken = {name: each for name, each in self._taken.items() if now - each[1] < AGAIN_SECONDS}
-        self._taken[old.metadata.name] = (old.metadata.uid, now)
+        self._taken_over = {name: each for name, each in self._taken_over.items() if now - each[1] < RECREATED_SECONDS}
+        self._taken_over[old.metadata.name] = (old.metadata.uid, now)
         _log.info("%s goes on with what %s lists", new.metadata.name, old.metadata.name)
 
     async def _move(self, resource: AppliedResource, old: AppliedManifestWork, new: AppliedManifestWork) -> None:
@@ -82,35 +91,31 @@ class Adoption:
             if await is_gone(self._member, resource):
                 return
             raise Conflict(f"{resource.resource} {resource.name} was not there and is again") from None
-        meta = live["metadata"]
-        body = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-        if owned(live, before):
-            body["ownerReferences"] = with_owner(without_owner(references(live), before), after)
+        metadata: JSONObject = {}
+        if has_owner(live, before):
+            metadata["ownerReferences"] = with_owner(without_owner(owner_references(live), before), after)
         # Also if there is nothing to change: only a write makes sure that it is not the past of an object that goes
         # with the old record.
-        await self._member.patch(
-            kind, resource.name, MergePatch({"metadata": body}), resource.namespace, options=self._options
-        )
+        await write(metadata_patch(kind, live, metadata), self._member, self._options)
 
-    async def _drop(self, old: AppliedManifestWork) -> None:
+    async def _release(self, old: AppliedManifestWork) -> None:
         """Let a record go that has nothing any more, unless somebody has written to it since it was read."""
         meta = old.metadata
         kept = [name for name in meta.finalizers if name != RECORD_FINALIZER]
-        body = {"finalizers": kept or None, "uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": {"finalizers": kept or None}}
+        version = meta.resource_version
+        patch = Patch(APPLIED_MANIFEST_WORK, meta.name, body, uid=meta.uid, resource_version=version)
         try:
-            await self._member.patch(
-                APPLIED_MANIFEST_WORK, meta.name, MergePatch({"metadata": body}), options=self._options
-            )
-            how = DeleteOptions(Preconditions(uid=meta.uid))
-            await self._member.delete(APPLIED_MANIFEST_WORK, meta.name, options=how)
+            await write(patch, self._member, self._options)
+            await write(Delete(APPLIED_MANIFEST_WORK, meta.name, uid=meta.uid), self._member, self._options)
         except NotFound:
             return
 
-    def _was_taken(self, record: AppliedManifestWork) -> bool:
+    def _was_taken_over(self, record: AppliedManifestWork) -> bool:
         """Whether a record was taken over already: the cache does not know yet, or somebody makes it again."""
         name = record.metadata.name
-        uid, since = self._taken.get(name, ("", 0.0))
-        if not uid or asyncio.get_running_loop().time() - since >= AGAIN_SECONDS:
+        uid, since = self._taken_over.get(name, ("", 0.0))
+        if not uid or asyncio.get_running_loop().time() - since >= RECREATED_SECONDS:
             return False
         if uid != record.metadata.uid:
             _log.warning(
