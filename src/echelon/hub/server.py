@@ -49,8 +49,12 @@ from echelon.kube.metrics import Metrics
 
 ROOT = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-# What a client sends that is no HTTP gets its answer; a traceback of each would only let it fill the disk.
+# How late the event loop may be before the hub calls itself dead. The largest body that a client may send takes a
+# second on a machine that has nothing else to do, and nobody may have the hub ended by sending some.
+_LAG_LIMIT_SECONDS = 30.0
+
 _log = logging.getLogger(__name__)
+# What a client sends that is no HTTP gets its answer; a traceback of each would only let it fill the disk.
 _wire_log = logging.getLogger(f"{__name__}.wire")
 _wire_log.setLevel(logging.CRITICAL)
 # Selectors and continue tokens travel in the address.
@@ -123,7 +127,7 @@ class Hub:
         stored = self._log.clusters() if self._log is not None else []
         for name in dict.fromkeys(("", *stored, *self.settings.clusters)):
             await self.add_cluster(name)
-        heartbeat = Heartbeat(Metrics())
+        heartbeat = Heartbeat(Metrics(), limit=_LAG_LIMIT_SECONDS)
         self._heart = asyncio.create_task(heartbeat.run(), name="heartbeat")
         health = Health(heartbeat, self._probes())
         documents = Documents(health, lambda: [name for name in self.cluster_names() if name])

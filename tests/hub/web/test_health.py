@@ -124,11 +124,14 @@ def test_controllers_that_ended_are_a_reason_to_start_anew(
     assert any("controllers of the hub have failed" in record.getMessage() for record in caplog.records)
 
 
-def test_an_event_loop_that_falls_behind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health.Heartbeat, "lag", property(lambda _: 6.0))
-
+def test_an_event_loop_that_falls_behind_is_told_and_one_that_had_a_large_body_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scene() -> None:
         async with probed(None) as probes:
+            monkeypatch.setattr(health.Heartbeat, "lag", property(lambda _: 20.0))
+            assert await probes.failing() == {}
+            monkeypatch.setattr(health.Heartbeat, "lag", property(lambda _: 31.0))
             assert await probes.failing() == {endpoint: ["event-loop"] for endpoint in ENDPOINTS}
 
     asyncio.run(scene())
