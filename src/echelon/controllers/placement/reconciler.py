@@ -1,20 +1,19 @@
 """The placement controller: chooses clusters for placements and publishes the choice as decision objects.
 
 Changes of clusters, sets, bindings and scores go into the engine as they are seen, and the engine answers with the
-placements that could care; nothing else is planned. A plan knows what was *intended* before (the surge of an update
-that is under way is no memory); after a restart that is read from the decisions once, of all placements before the
-first is planned, because they share clusters.
+placements that could care; nothing else is planned. What a placement has is what its decisions say, read whenever it
+is planned; that of all placements before the first is planned, because they share clusters. From the beginning of a
+plan's writes until the placement is planned again it is what the plan intends: others need not wait for the writes.
+Planning itself leaves no trace, so `begin` is where that, and all else that is remembered of a plan, is taken down.
 
 Our own writes come back as changes. Looking at everything again for each of them would cost more than the change did,
 so a placement that was found settled, and of which nothing is different, is not worked out again.
 """
 
-import asyncio
 import logging
-import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
@@ -24,8 +23,8 @@ from echelon.api.cluster import GROUP
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
 from echelon.controllers.placement.decision_writes import DecisionWrites, decision_writes
-from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
+from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan, Verdict
 from echelon.engine.placement import status
 from echelon.engine.placement.current import PLACEMENT_LABEL, CurrentSlices, current_slices
 from echelon.engine.placement.desired import REGROUP_ANNOTATION, DesiredSlices, desired_slices
@@ -38,7 +37,18 @@ from echelon.kube.informer import Delta, Informer
 
 OPT_OUT_ANNOTATION = f"{GROUP}/experimental-scheduling-disable"
 
+_Versions = tuple[str, tuple[str, ...]]  # the uid of a placement, and the versions of its decisions
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PlacementPlan(RemovalPlan):
+    """A plan, and what is to be remembered of it when it is carried out."""
+
+    members: frozenset[str] | None = None  # which the placement is to have, if others than its decisions say
+    writes: DecisionWrites = field(default_factory=DecisionWrites)
+    scheduling_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -62,56 +72,69 @@ class PlacementReconciler:
         decisions: Informer[PlacementDecision],
         metrics: PlacementMetrics,
         recorder: MeasuringRecorder,
-        doubt: Doubt[PlacementDecision],
+        removals: RemovalBarrier[PlacementDecision],
     ) -> None:
         self.scheduler = Scheduler()
         self._placements = placements
         self._decisions = decisions
         self._metrics = metrics
         self._recorder = recorder
-        self._doubt = doubt
+        self._removals = removals
         self._begun = False
-        self._recalled: set[Key] = set()  # placements whose decisions the engine knows
+        self._counted: dict[Key, _Versions] = {}  # of which decisions the engine has the clusters; none if intended
         self._settled: dict[Key, _Settled] = {}
-        self._wrote: dict[Key, float] = {}
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one placement."""
-        self._begin()
+        self._follow_placements()
         placement = self._placements.get(key)
         if placement is None or not _is_scheduled(placement):
             return NOTHING
-        known = key_of(placement)
-        ours = self._decisions.by_index("owner", placement.metadata.uid)
-        if known not in self._recalled:
-            self._recall(placement)
-        schedule = self._schedule(known, now)
+        ours = self._observe(placement)
+        started = time.perf_counter()
+        schedule = self.scheduler.schedule(key, now)
+        seconds = time.perf_counter() - started
         if schedule is None:
             return NOTHING
         if len(placement.metadata.name) > MAX_NAME:  # no decision can say whose it is
-            return Plan(status=self._status(placement, schedule, None, now))
+            return PlacementPlan(status=self._status(placement, schedule, None, now), scheduling_seconds=seconds)
         desired, writes = self._publication(placement, schedule, ours)
+        verdict = None
         if writes.actions:
-            waits = self._doubt.waits(key)
             wanted = {name for one in desired.slices for name in one.clusters}
-            if self._doubt.about(key, ours, wanted, hidden=self._hides_decisions(key)):
-                return self._wait(placement, first=not waits)
-        if schedule.added or schedule.removed:
-            self.scheduler.decided(known, schedule.members)
-        self._recorder.begin(key, writes)
-        if writes.actions:
-            self._wrote[key] = asyncio.get_running_loop().time()
-        look_again = None if schedule.look_again is None else max(schedule.look_again - now, timedelta())
-        return Plan(writes.actions, self._status(placement, schedule, desired, now), look_again, status_waits=True)
+            verdict = self._removals.judge(key, ours, wanted, now, hidden=self._hides_decisions(key))
+            if verdict.must_wait:
+                return self._wait(placement, verdict)
+        return PlacementPlan(
+            writes.actions,
+            self._status(placement, schedule, desired, now),
+            None if schedule.look_again is None else max(schedule.look_again - now, timedelta()),
+            status_waits=True,
+            verdict=verdict,
+            members=schedule.members if schedule.added or schedule.removed else None,
+            writes=writes,
+            scheduling_seconds=seconds,
+        )
 
-    def _wait(self, placement: Placement, *, first: bool) -> Plan:
+    def begin(self, key: Key, plan: Plan) -> None:
+        """Hear that a plan begins to be carried out."""
+        verdict = plan.verdict if isinstance(plan, RemovalPlan) else None
+        if verdict is not None and verdict.must_wait and not self._removals.waits(key):
+            self._metrics.held.inc()
+            _log.warning("placement %s: caches are behind its decisions, which are kept", key)
+        self._removals.begin(key, verdict)
+        if not isinstance(plan, PlacementPlan):
+            return
+        self._metrics.scheduling.observe(plan.scheduling_seconds)
+        self._recorder.begin(key, plan.writes)
+        if plan.members is not None:
+            self._counted.pop(key, None)
+            self.scheduler.decided(key, plan.members)
+
+    def _wait(self, placement: Placement, verdict: Verdict) -> Plan:
         """Plan nothing for now, because the caches do not know enough; say so once."""
-        if not first:
-            return Plan(look_again_after=LOOK_AGAIN)
-        meta = placement.metadata
-        self._metrics.held.inc()
-        _log.warning("placement %s/%s: caches are behind its decisions, which are kept", meta.namespace, meta.name)
-        return Plan((status.held(placement),), look_again_after=LOOK_AGAIN)
+        told = () if self._removals.waits(key_of(placement)) else (status.held(placement),)
+        return RemovalPlan(told, look_again_after=LOOK_AGAIN, verdict=verdict)
 
     def _hides_decisions(self, key: Key) -> bool:
         """Whether a placement has decisions that cannot be read: it cannot be known who is in them."""
@@ -121,16 +144,15 @@ class PlacementReconciler:
             for meta in (misfit.metadata for misfit in self._decisions.unreadable.values())
         )
 
-    def wrote_at(self, key: Key) -> float:
-        """Return when decisions of a placement were last to be written, on the clock of the event loop."""
-        return self._wrote.get(key, -math.inf)
-
-    def _schedule(self, key: Key, now: datetime) -> Schedule | None:
-        started = time.perf_counter()
-        try:
-            return self.scheduler.schedule(key, now)
-        finally:
-            self._metrics.scheduling.observe(time.perf_counter() - started)
+    def _observe(self, placement: Placement) -> list[PlacementDecision]:
+        """Return the decisions of a placement, and see that the engine knows which clusters they list."""
+        key, uid = key_of(placement), placement.metadata.uid
+        ours = self._decisions.by_index("owner", uid)
+        versions = (uid, tuple(decision.metadata.resource_version for decision in ours))
+        if self._counted.get(key) != versions:
+            self.scheduler.decided(key, self._current(placement, ours).memory.clusters)
+            self._counted[key] = versions
+        return ours
 
     def _publication(
         self, placement: Placement, schedule: Schedule, ours: list[PlacementDecision]
@@ -188,7 +210,7 @@ class PlacementReconciler:
             subresource="status",
         )
 
-    def _begin(self) -> None:
+    def _follow_placements(self) -> None:
         """Let the engine know all placements, once the caches have everything."""
         if self._begun:
             return
@@ -196,16 +218,9 @@ class PlacementReconciler:
         for placement in self._placements.values():
             if _is_scheduled(placement):
                 self.scheduler.placement(placement)
-                self._recall(placement)
+                self._observe(placement)
         for decision in self._decisions.values():
             self._count_foreign(decision)
-
-    def _recall(self, placement: Placement) -> None:
-        """Tell the engine what the decisions of a placement say."""
-        key = key_of(placement)
-        self._recalled.add(key)
-        ours = self._decisions.by_index("owner", placement.metadata.uid)
-        self.scheduler.decided(key, self._current(placement, ours).memory.clusters)
 
     def placement_changed(self, delta: Delta[Placement]) -> None:
         """Follow a placement."""
@@ -223,16 +238,15 @@ class PlacementReconciler:
     def _forget(self, placement: Placement) -> None:
         key = key_of(placement)
         self.scheduler.placement_gone(key)
-        self._recalled.discard(key)
+        self._counted.pop(key, None)
         self._settled.pop(key, None)
-        self._wrote.pop(key_of(placement), None)
-        self._recorder.forget(key_of(placement))
-        self._doubt.forget(key_of(placement))
+        self._recorder.forget(key)
+        self._removals.forget(key)
 
     def decision_changed(self, delta: Delta[PlacementDecision]) -> None:
         """Follow a decision, which matters to the balance if it is not one of ours."""
         if delta.new is None:
-            self._doubt.gone(delta.object)
+            self._removals.gone(delta.object)
         if self._begun:
             self._count_foreign(delta.object, gone=delta.new is None)
 

@@ -1,6 +1,7 @@
 """Everything that the placement controller watches, and what each change means to it."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -18,10 +19,11 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.controllers.ground import Ground
-from echelon.controllers.placement.doubt import Doubt
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.reconciler import PlacementReconciler
+from echelon.controllers.placement.removals import RemovalBarrier
 from echelon.engine.placement.current import PLACEMENT_LABEL, clusters_of, owners_of, slot_of
+from echelon.engine.plan import Plan
 from echelon.kube.cache import key_of
 from echelon.kube.clock import Clock
 from echelon.kube.controller import ROUTINE, Controller
@@ -55,19 +57,21 @@ def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: 
     decisions = decisions_informer(ground)
     recorder = MeasuringRecorder(ground.recorder("placement-controller"), metrics)
     sources = [ground.informer(kind) for kind in KINDS if kind is not PLACEMENT_DECISION]
-    doubt = Doubt(PLACEMENT_DECISION, clusters_of, sources)
-    reconciler = PlacementReconciler(placements, decisions, metrics, recorder, doubt)
+    removals = RemovalBarrier(PLACEMENT_DECISION, clusters_of, sources)
+    reconciler = PlacementReconciler(placements, decisions, metrics, recorder, removals)
+    feed = _Feed(reconciler, ground.clock)
     controller = ground.controller(
         "placement",
         reconciler,
         recorder=recorder,
         workers=workers,
         guard_seconds=OWN_WRITES_SECONDS,
-        on_written=doubt.wrote,
+        on_plan=feed.begin,
+        on_written=removals.wrote,
     )
     placements.on_change(reconciler.placement_changed)
     decisions.on_change(reconciler.decision_changed)
-    _Feed(reconciler, controller, ground.clock).follow(ground)
+    feed.follow(ground, controller)
     return controller
 
 
@@ -87,15 +91,24 @@ def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
 class _Feed:
     """Takes changes to the engine, and the placements that they concern to the queue."""
 
-    def __init__(self, reconciler: PlacementReconciler, controller: Controller, clock: Clock) -> None:
+    _controller: Controller
+
+    def __init__(self, reconciler: PlacementReconciler, clock: Clock) -> None:
         self._clock = clock
         self._reconciler = reconciler
         self._scheduler = reconciler.scheduler
-        self._controller = controller
+        self._wrote: dict[Key, float] = {}  # when writing the decisions of a placement began
         self._collecting: dict[Key, tuple[float, float]] = {}  # since when, and until when
 
-    def follow(self, ground: Ground) -> None:
+    def begin(self, key: Key, plan: Plan) -> None:
+        """Hear that a plan begins to be carried out."""
+        self._reconciler.begin(key, plan)
+        if plan.actions:
+            self._wrote[key] = asyncio.get_running_loop().time()
+
+    def follow(self, ground: Ground, controller: Controller) -> None:
         """Watch all that matters."""
+        self._controller = controller
         self._watch(ground, PLACEMENT, self._placement)
         self._watch(ground, PLACEMENT_DECISION, self._decision)
         self._watch(ground, MANAGED_CLUSTER, self._cluster)
@@ -111,6 +124,8 @@ class _Feed:
 
     def _placement(self, delta: Delta[Placement]) -> None:
         old, new, key = delta.old, delta.new, key_of(delta.object)
+        if new is None:
+            self._wrote.pop(key, None)
         if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
             self._controller.queue.add(key, ROUTINE if delta.initial else 0)
         else:
@@ -154,7 +169,7 @@ class _Feed:
             collected = self._collecting.get(key)
             since = now if collected is None else collected[0]
             due = min(now + QUIET_SECONDS, since + COLLECT_SECONDS)
-            due = max(due, self._reconciler.wrote_at(key) + COLLECT_SECONDS)
+            due = max(due, self._wrote.get(key, -math.inf) + COLLECT_SECONDS)
             self._collecting[key] = (since, due)
             if collected is None:
                 loop.call_at(due, self._collected, key)
