@@ -1,10 +1,7 @@
 """The placement controller: chooses clusters for placements and publishes the choice as decision objects.
 
-Changes of clusters, sets, bindings and scores go into the engine as they are seen, and the engine answers with the
-placements that could care; nothing else is planned. What a placement has is what its decisions say, read whenever it
-is planned; that of all placements before the first is planned, because they share clusters. From the beginning of a
-plan's writes until the placement is planned again it is what the plan intends: others need not wait for the writes.
-Planning itself leaves no trace, so `begin` is where that, and all else that is remembered of a plan, is taken down.
+Observing is `PlacementIndex`, which follows the caches; a plan is a function of that and of the time, and leaves no
+trace. What is to be remembered of a plan is in the plan, and is taken down when it begins to be carried out.
 
 Our own writes come back as changes. Looking at everything again for each of them would cost more than the change did,
 so a placement that was found settled, and of which nothing is different, is not worked out again.
@@ -12,32 +9,25 @@ so a placement that was found settled, and of which nothing is different, is not
 
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import GROUP
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
 from echelon.controllers.placement.decision_writes import DecisionWrites, decision_writes
+from echelon.controllers.placement.index import PlacementCaches, PlacementIndex, is_scheduled
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan, Verdict
 from echelon.engine.placement import status
-from echelon.engine.placement.current import PLACEMENT_LABEL, CurrentSlices, current_slices
+from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.placement.desired import REGROUP_ANNOTATION, DesiredSlices, desired_slices
 from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.schedule import Schedule
-from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.plan import NOTHING, Patch, Plan
 from echelon.kube.cache import key_of
-from echelon.kube.informer import Delta, Informer
-
-OPT_OUT_ANNOTATION = f"{GROUP}/experimental-scheduling-disable"
-
-_Versions = tuple[str, tuple[str, ...]]  # the uid of a placement, and the versions of its decisions
 
 _log = logging.getLogger(__name__)
 
@@ -68,31 +58,29 @@ class PlacementReconciler:
 
     def __init__(
         self,
-        placements: Informer[Placement],
-        decisions: Informer[PlacementDecision],
+        index: PlacementIndex,
+        caches: PlacementCaches,
         metrics: PlacementMetrics,
         recorder: MeasuringRecorder,
         removals: RemovalBarrier[PlacementDecision],
     ) -> None:
-        self.scheduler = Scheduler()
-        self._placements = placements
-        self._decisions = decisions
+        self._index = index
+        self._placements = caches.placements
+        self._decisions = caches.decisions
         self._metrics = metrics
         self._recorder = recorder
         self._removals = removals
-        self._begun = False
-        self._counted: dict[Key, _Versions] = {}  # of which decisions the engine has the clusters; none if intended
-        self._settled: dict[Key, _Settled] = {}
+        self._settled: dict[Key, _Settled] = {}  # saves work, and changes no plan
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one placement."""
-        self._follow_placements()
+        self._index.follow_placements()
         placement = self._placements.get(key)
-        if placement is None or not _is_scheduled(placement):
+        if placement is None or not is_scheduled(placement):
             return NOTHING
-        ours = self._observe(placement)
+        ours = self._index.observe(placement)
         started = time.perf_counter()
-        schedule = self.scheduler.schedule(key, now)
+        schedule = self._index.scheduler.schedule(key, now)
         seconds = time.perf_counter() - started
         if schedule is None:
             return NOTHING
@@ -118,18 +106,20 @@ class PlacementReconciler:
 
     def begin(self, key: Key, plan: Plan) -> None:
         """Hear that a plan begins to be carried out."""
-        verdict = plan.verdict if isinstance(plan, RemovalPlan) else None
-        if verdict is not None and verdict.must_wait and not self._removals.waits(key):
+        if not isinstance(plan, RemovalPlan):  # there is nothing to plan any more
+            self._settled.pop(key, None)
+            self._recorder.forget(key)
+            self._removals.begin(key, None)
+            return
+        if plan.verdict is not None and plan.verdict.must_wait and not self._removals.waits(key):
             self._metrics.held.inc()
             _log.warning("placement %s: caches are behind its decisions, which are kept", key)
-        self._removals.begin(key, verdict)
-        if not isinstance(plan, PlacementPlan):
-            return
-        self._metrics.scheduling.observe(plan.scheduling_seconds)
-        self._recorder.begin(key, plan.writes)
-        if plan.members is not None:
-            self._counted.pop(key, None)
-            self.scheduler.decided(key, plan.members)
+        self._removals.begin(key, plan.verdict)
+        if isinstance(plan, PlacementPlan):
+            self._metrics.scheduling.observe(plan.scheduling_seconds)
+            self._recorder.begin(key, plan.writes)
+            if plan.members is not None:
+                self._index.intend(key, plan.members)
 
     def _wait(self, placement: Placement, verdict: Verdict) -> Plan:
         """Plan nothing for now, because the caches do not know enough; say so once."""
@@ -143,16 +133,6 @@ class PlacementReconciler:
             and (meta.labels.get(PLACEMENT_LABEL) == key.name or meta.name.rpartition("-decision-")[0] == key.name)
             for meta in (misfit.metadata for misfit in self._decisions.unreadable.values())
         )
-
-    def _observe(self, placement: Placement) -> list[PlacementDecision]:
-        """Return the decisions of a placement, and see that the engine knows which clusters they list."""
-        key, uid = key_of(placement), placement.metadata.uid
-        ours = self._decisions.by_index("owner", uid)
-        versions = (uid, tuple(decision.metadata.resource_version for decision in ours))
-        if self._counted.get(key) != versions:
-            self.scheduler.decided(key, self._current(placement, ours).memory.clusters)
-            self._counted[key] = versions
-        return ours
 
     def _publication(
         self, placement: Placement, schedule: Schedule, ours: list[PlacementDecision]
@@ -170,17 +150,13 @@ class PlacementReconciler:
             and not (schedule.recipe and schedule.recipe.groups)  # whose members change with their labels
         ):
             return settled.desired, DecisionWrites()
-        current = self._current(placement, ours)
+        current = self._index.current(placement, ours)
         desired = desired_slices(placement, schedule, current)
         writes = decision_writes(placement, schedule, current, desired)
         self._settled.pop(key, None)
         if not writes.actions:
             self._settled[key] = _Settled(*facts, desired)
         return desired, writes
-
-    def _current(self, placement: Placement, ours: Iterable[PlacementDecision]) -> CurrentSlices:
-        meta = placement.metadata
-        return current_slices(ours, self._decisions.by_index("slot", (meta.namespace, meta.name)))
 
     def _status(
         self, placement: Placement, schedule: Schedule, desired: DesiredSlices | None, now: datetime
@@ -209,64 +185,6 @@ class PlacementReconciler:
             resource_version=meta.resource_version,
             subresource="status",
         )
-
-    def _follow_placements(self) -> None:
-        """Let the engine know all placements, once the caches have everything."""
-        if self._begun:
-            return
-        self._begun = True
-        for placement in self._placements.values():
-            if _is_scheduled(placement):
-                self.scheduler.placement(placement)
-                self._observe(placement)
-        for decision in self._decisions.values():
-            self._count_foreign(decision)
-
-    def placement_changed(self, delta: Delta[Placement]) -> None:
-        """Follow a placement."""
-        if not self._begun:
-            return
-        old, new = delta.old, delta.new
-        if old is not None and _is_scheduled(old) and (new is None or not _is_scheduled(new)):
-            self._forget(old)
-        if new is not None and _is_scheduled(new) and (old is None or not _is_scheduled(old) or old.spec != new.spec):
-            self.scheduler.placement(new)
-        if old is None or new is None or _is_scheduled(old) != _is_scheduled(new):
-            for decision in self._decisions.by_index("owner", delta.object.metadata.uid):
-                self._count_foreign(decision)
-
-    def _forget(self, placement: Placement) -> None:
-        key = key_of(placement)
-        self.scheduler.placement_gone(key)
-        self._counted.pop(key, None)
-        self._settled.pop(key, None)
-        self._recorder.forget(key)
-        self._removals.forget(key)
-
-    def decision_changed(self, delta: Delta[PlacementDecision]) -> None:
-        """Follow a decision, which matters to the balance if it is not one of ours."""
-        if delta.new is None:
-            self._removals.gone(delta.object)
-        if self._begun:
-            self._count_foreign(delta.object, gone=delta.new is None)
-
-    def _count_foreign(self, decision: PlacementDecision, *, gone: bool = False) -> None:
-        """Count the clusters of a decision that nobody here makes, each under a name that no placement can have."""
-        meta = decision.metadata
-        key = Key(meta.namespace, f"/{meta.name}")
-        listed = decision.status.decisions if decision.status and not gone and not self._is_ours(decision) else ()
-        self.scheduler.decided(key, [entry.cluster_name for entry in listed])
-
-    def _is_ours(self, decision: PlacementDecision) -> bool:
-        owners = [owner for owner in decision.metadata.owner_references if owner.kind == PLACEMENT.kind]
-        found = ((self._placements.get(Key(decision.metadata.namespace, owner.name)), owner.uid) for owner in owners)
-        return any(placement and placement.metadata.uid == uid and _is_scheduled(placement) for placement, uid in found)
-
-
-def _is_scheduled(placement: Placement) -> bool:
-    """Whether a placement is ours to schedule."""
-    meta = placement.metadata
-    return not meta.deletion_timestamp and meta.annotations.get(OPT_OUT_ANNOTATION) != "true"
 
 
 def _wire(of: msgspec.Struct) -> JSONObject:

@@ -113,11 +113,6 @@ class RemovalBarrier(Generic[T]):
         """Forget a decision."""
         self._freshness.forget(identity_of(decision).uid)
 
-    def forget(self, placement: Key) -> None:
-        """Forget a placement."""
-        self._eras.pop(placement, None)
-        self._since.pop(placement, None)
-
     def _is_behind(self, decision: T) -> bool:
         _, uid, version = identity_of(decision)
         return self._freshness.is_behind(version, uid)

@@ -33,10 +33,7 @@ class ScoreIndex:
     def update(self, source: AddOnPlacementScore) -> bool:
         """Take a resource as it is now; tell whether a score or its end is different."""
         cluster, resource = source.metadata.namespace, source.metadata.name
-        scores = Scores(
-            {item.name: item.value for item in source.status.scores},
-            instant(source.status.valid_until) if source.status.valid_until else None,
-        )
+        scores = _read(source)
         changed = self._scores.get((cluster, resource)) != scores
         self._scores[cluster, resource] = scores
         self._by_cluster.setdefault(cluster, set()).add(resource)
@@ -59,3 +56,22 @@ class ScoreIndex:
         """Walk all resources that score a cluster."""
         for resource in sorted(self._by_cluster.get(cluster, ())):
             yield resource, self._scores[cluster, resource]
+
+    def resources(self) -> list[tuple[str, str]]:
+        """Return all resources that are known, as cluster and name."""
+        return list(self._scores)
+
+    def differences(self, cluster: str, resource: str, source: AddOnPlacementScore | None) -> Iterator[str]:
+        """Tell what is known of a resource and should not be, given what it is now."""
+        due = None if source is None else _read(source)
+        if self._scores.get((cluster, resource)) != due:
+            yield f"scores {cluster}/{resource} are known in another state"
+        if (resource in self._by_cluster.get(cluster, ())) != (source is not None):
+            yield f"scores {cluster}/{resource} are not found by their cluster"
+
+
+def _read(source: AddOnPlacementScore) -> Scores:
+    return Scores(
+        {item.name: item.value for item in source.status.scores},
+        instant(source.status.valid_until) if source.status.valid_until else None,
+    )

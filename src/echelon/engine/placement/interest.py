@@ -101,6 +101,16 @@ class InterestIndex:
                 else:
                     del self._sets[each.name]
 
+    def differences(self, key: Key, recipe: Recipe | None, eligibility: Eligibility) -> Iterator[str]:
+        """Tell whether a placement is known to look at something else than this."""
+        interest = self._interests.get(key)
+        if interest is None or (interest.recipe, interest.eligibility) != (recipe, eligibility):
+            yield f"placement {key} is known to look at something else"
+            return
+        found = all(key in self._followers.of([topic]) for topic in interest.topics)
+        if not found or any(key not in self._in_set.get(each.name, ()) for each in eligibility.sets):
+            yield f"placement {key} is not found by what it looks at"
+
     def concerned(self, change: ClusterChange, fleet: FleetIndex) -> set[Key]:
         """Return the placements whose choice, groups or conditions a change of a cluster could alter."""
         if not change.any:

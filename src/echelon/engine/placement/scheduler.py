@@ -4,8 +4,11 @@ This is what a controller holds: it is told what changed, answers which placemen
 by one. It does no input or output and knows no time but the one that it is given, so it can be replayed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from pyroaring import BitMap
 
 from echelon.api.cluster import AddOnPlacementScore, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from echelon.api.keys import Key
@@ -18,6 +21,20 @@ from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.placement.standing import Standing
 
+SLICE = 500  # clusters that are looked at in one step of a comparison
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All that a scheduler follows, as it is at one moment."""
+
+    clusters: Iterable[ManagedCluster] = ()
+    sets: Iterable[ManagedClusterSet] = ()
+    bindings: Iterable[ManagedClusterSetBinding] = ()
+    scores: Iterable[AddOnPlacementScore] = ()
+    placements: Iterable[Placement] = ()
+    decided: Mapping[Key, Iterable[str]] = field(default_factory=dict)
+
 
 class Scheduler:
     """Follows clusters, sets, bindings, scores, placements and decisions; answers with the placements concerned."""
@@ -29,6 +46,25 @@ class Scheduler:
         self.decisions = DecisionCounter(self.fleet.names)
         self._interests = InterestIndex()
         self._standings: dict[str, dict[str, Standing]] = {}  # by namespace and name
+
+    @classmethod
+    def of(cls, observed: Observed, seen: datetime, before: "Scheduler | None" = None) -> "Scheduler":
+        """Make a scheduler that has followed everything up to now. Only `before` knows since when taints were seen."""
+        made = cls()
+        for cluster in observed.clusters:
+            known = before.fleet.find(cluster.metadata.name) if before is not None else None
+            made.fleet.update(cluster, seen, known.taints if known is not None else ())
+        for cluster_set in observed.sets:
+            made.cluster_set(cluster_set)
+        for binding in observed.bindings:
+            made.binding(binding)
+        for score in observed.scores:
+            made.score(score)
+        for placement in observed.placements:
+            made.placement(placement)
+        for key, clusters in observed.decided.items():
+            made.decided(key, clusters)
+        return made
 
     def cluster(self, source: ManagedCluster, seen: datetime | None = None) -> set[Key]:
         """Take a cluster as it is now, and was seen at a time from which taints count that have none."""
@@ -96,6 +132,32 @@ class Scheduler:
         standing = self._find(key)
         return None if standing is None else standing.schedule(now)
 
+    def placements(self) -> list[Key]:
+        """Return the placements that are known."""
+        return [standing.key for standings in self._standings.values() for standing in standings.values()]
+
+    def differences(self, key: Key, placement: Placement | None) -> Iterator[str | None]:
+        """Tell what is known of a placement and should not be, given what it is now; None where one may pause."""
+        standing = self._find(key)
+        if standing is None or placement is None:
+            if standing is not None or placement is not None:
+                yield f"placement {key} is {'missing' if standing is None else 'gone, and still known'}"
+            return
+        eligibility = self.sets.eligibility(key.namespace, placement.spec.cluster_sets)
+        if standing.spec != placement.spec or standing.eligibility != eligibility:
+            yield f"placement {key} is known in another state"
+        yield from self._interests.differences(key, standing.recipe, eligibility)
+        for numbers in self.slices():
+            # What was paused for may have replaced it.
+            if self._find(key) is standing:
+                yield from standing.differences(numbers)
+            yield None
+
+    def slices(self) -> Iterator[BitMap]:
+        """Walk the numbers of all clusters, so many at a time."""
+        for first in range(0, self.fleet.names.limit, SLICE):
+            yield BitMap(range(first, first + SLICE))
+
     def _find(self, key: Key) -> Standing | None:
         namespace, name = key
         return self._standings.get(namespace, {}).get(name)
@@ -125,7 +187,7 @@ class Scheduler:
         concerned = set()
         for namespace in namespaces:
             for standing in self._standings.get(namespace, {}).values():
-                if standing.choose_from(self.sets.eligibility(namespace, standing.wanted_sets)):
+                if standing.choose_from(self.sets.eligibility(namespace, standing.spec.cluster_sets)):
                     self._register(standing)
                     concerned.add(standing.key)
         return concerned

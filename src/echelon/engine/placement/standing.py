@@ -5,7 +5,7 @@ standing that is asked once. Following pays when a few of many clusters changed;
 because whole bitmaps are combined at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from pyroaring import BitMap
@@ -31,7 +31,7 @@ class Standing:
 
     def __init__(self, placement: Placement, fleet: FleetIndex, decisions: DecisionCounter, addons: ScoreIndex) -> None:
         self.key = Key(placement.metadata.namespace, placement.metadata.name)
-        self.wanted_sets = tuple(placement.spec.cluster_sets)
+        self.spec = placement.spec
         self.recipe: Recipe | None = None
         self.fault: Misconfigured | None = None
         try:
@@ -100,6 +100,18 @@ class Standing:
             contest=contest,
             revision=self._fleet.revision,
         )
+
+    def differences(self, numbers: BitMap) -> Iterator[str]:
+        """Tell which of some clusters pass the filters, or not, otherwise than was found step by step."""
+        if self.recipe is None or self._stale or self._now is None:
+            return
+        own = self._decisions.own(self.key)
+        pool = (self._eligibility.clusters(self._fleet, own) & numbers) - self._dirty
+        wanted = self.recipe.wanted(self._fleet, pool, self._addons)
+        due, _ = tolerated(self._fleet, wanted, self.recipe.tolerations, own, self._now)
+        for number in ((self._feasible & numbers) - self._dirty) ^ due:
+            passes = "passes" if number in due else "does not pass"
+            yield f"cluster {self._fleet.names[number]} {passes} the filters of placement {self.key}"
 
     def _contest(self, recipe: Recipe, now: datetime) -> Contest:
         return Contest(
