@@ -42,12 +42,12 @@ def test_a_plan_on_an_old_view_of_its_own_groups_hides_nobody(seed: int) -> None
 
 def test_a_change_that_an_index_missed_is_noticed() -> None:
     def forgetful(index: PlacementIndex, delta: Delta[ManagedCluster]) -> Iterable[Key]:
-        return () if delta.object.metadata.name == "x1" else followed(index, delta)
+        return () if delta.object.metadata.name == "s1" else followed(index, delta)
 
     followed = PlacementIndex.cluster_changed
     with (
         patch.object(PlacementIndex, "cluster_changed", forgetful),
-        pytest.raises(SimulationFailed, match="controllers: cluster x1 is missing"),
+        pytest.raises(SimulationFailed, match="indexes were not what the caches say: cluster s1 is missing"),
     ):
         live(0)
 
