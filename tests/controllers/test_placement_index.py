@@ -1,4 +1,4 @@
-"""What the placement controller knows besides its caches: a handler that fails once leaves it wrong for a moment only."""
+"""What controllers know besides their caches: a handler that fails once leaves it wrong for a moment only."""
 
 from collections.abc import Iterable
 from unittest.mock import patch

@@ -183,9 +183,8 @@ class World:
         scheduler, sources = self.scheduler, self.sources
         found: list[str | None] = [*scheduler.sets.differences(self.of("set"), self.of("binding"))]
         for name in NAMES:
-            found += scheduler.fleet.differences(name, sources.get(("cluster", name)))
             found += scheduler.addons.differences(name, "demo", sources.get(("score", name)))
-        found += scheduler.fleet.surplus()
+        found += scheduler.fleet.differences(NAMES, lambda name: sources.get(("cluster", name)))
         for source, key in zip(PLACEMENTS, KEYS, strict=True):
             found += [
                 *scheduler.differences(key, source),

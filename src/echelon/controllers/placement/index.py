@@ -22,7 +22,8 @@ from echelon.api.cluster import (
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
 from echelon.engine.placement.current import PLACEMENT_LABEL, CurrentSlices, clusters_of, current_slices, slot_of
-from echelon.engine.placement.scheduler import SLICE, Observed, Scheduler
+from echelon.engine.placement.fleet import STEP
+from echelon.engine.placement.scheduler import Observed, Scheduler
 from echelon.kube.cache import key_of
 from echelon.kube.clock import Clock
 from echelon.kube.informer import Delta, Informer
@@ -160,18 +161,12 @@ class PlacementIndex:
             return
         caches, scheduler = self._caches, self.scheduler
         yield from scheduler.sets.differences(caches.sets.values(), caches.bindings.values())
-        names = {cluster.metadata.name for cluster in caches.clusters.values()} | {
-            each.name for each in scheduler.fleet
-        }
-        for number, name in enumerate(sorted(names)):
-            yield from scheduler.fleet.differences(name, caches.clusters.get(Key("", name)))
-            if number % SLICE == 0:
-                yield None
-        yield from scheduler.fleet.surplus()
+        names = [cluster.metadata.name for cluster in caches.clusters.values()]
+        yield from scheduler.fleet.differences(names, lambda name: caches.clusters.get(Key("", name)))
         scores = {*map(key_of, caches.scores.values()), *(Key(*each) for each in scheduler.addons.resources())}
         for number, key in enumerate(sorted(scores)):
             yield from scheduler.addons.differences(*key, caches.scores.get(key))
-            if number % SLICE == 0:
+            if number % STEP == 0:
                 yield None
         for key in sorted({*map(key_of, caches.placements.values()), *scheduler.placements()}):
             yield from self._placement_differences(key)

@@ -6,7 +6,7 @@ numbered densely for that; numbers are reused, but never while somebody still re
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from echelon.engine.placement.facts import Facts, Names, discard
 from echelon.engine.placement.taint_times import with_times
 
 RESOURCES = ("cpu", "memory")
+STEP = 500  # clusters that are compared without a pause
 
 TaintKind = tuple[str, str, str]  # key, value, effect
 
@@ -137,15 +138,22 @@ class FleetIndex:
             if cluster.id in numbers:
                 yield cluster.name
 
-    def differences(self, name: str, source: ManagedCluster | None) -> Iterator[str]:
-        """Tell what is known of a cluster and should not be, given what it is now. Only this knows when taints came."""
+    def differences(self, names: Iterable[str], find: Callable[[str], ManagedCluster | None]) -> Iterator[str | None]:
+        """Tell what is known of clusters and should not be, given those that there are; None where one may pause."""
+        for number, name in enumerate(sorted({*names, *self._ordered})):
+            yield from self._differences(name, find(name))
+            if number % STEP == 0:
+                yield None
+        yield from self._surplus()
+
+    def _differences(self, name: str, source: ManagedCluster | None) -> Iterator[str]:
         known = self.find(name)
         if known is None or source is None:
             if known is not None or source is not None:
                 yield f"cluster {name} is {'missing' if known is None else 'gone, and still known'}"
             return
         number, at = known.id, bisect_left(self._ordered, name)
-        if known != _as_seen(number, source, known.taints, None):
+        if known != _as_seen(number, source, known.taints, None):  # only this knows when taints came
             yield f"cluster {name} is known in another state"
         right = (
             self.labels.has(number, known.labels)
@@ -158,7 +166,7 @@ class FleetIndex:
         if not right:
             yield f"cluster {name} is not found by what it has"
 
-    def surplus(self) -> Iterator[str]:
+    def _surplus(self) -> Iterator[str]:
         """Tell whether anything is known of clusters that they do not have, if no cluster is different."""
         clusters = self._clusters.values()
         for part, known, due in (

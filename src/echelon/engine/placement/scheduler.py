@@ -15,13 +15,11 @@ from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
-from echelon.engine.placement.fleet import ClusterChange, FleetIndex
+from echelon.engine.placement.fleet import STEP, ClusterChange, FleetIndex
 from echelon.engine.placement.interest import InterestIndex
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.placement.standing import Standing
-
-SLICE = 500  # clusters that are looked at in one step of a comparison
 
 
 @dataclass(frozen=True)
@@ -155,8 +153,8 @@ class Scheduler:
 
     def slices(self) -> Iterator[BitMap]:
         """Walk the numbers of all clusters, so many at a time."""
-        for first in range(0, self.fleet.names.limit, SLICE):
-            yield BitMap(range(first, first + SLICE))
+        for first in range(0, self.fleet.names.limit, STEP):
+            yield BitMap(range(first, first + STEP))
 
     def _find(self, key: Key) -> Standing | None:
         namespace, name = key
