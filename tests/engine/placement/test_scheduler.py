@@ -11,8 +11,8 @@ from pyroaring import BitMap
 from echelon.api.cluster import ManagedCluster
 from echelon.api.keys import Key
 from echelon.engine.placement import ranking
+from echelon.engine.placement.placement_scheduler import schedule
 from echelon.engine.placement.scheduler import Observed, Scheduler
-from echelon.engine.placement.standing import schedule
 from tests.engine.placement.building import (
     NOW,
     SET_LABEL,

@@ -23,8 +23,8 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, Plac
 from echelon.controllers.ground import Ground
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan
 from echelon.controllers.placement.sources import decisions_informer
+from echelon.engine.placement.compiled import MAX_NAME
 from echelon.engine.placement.mirror import DeleteMirrored, MirroredDecision, Write, mirror, mirrored_decisions
-from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.slices import read_slice, readable_index
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan
 from echelon.kube.controller import Controller

@@ -22,9 +22,9 @@ from echelon.controllers.placement.index import PlacementCaches, PlacementIndex,
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan, Verdict
 from echelon.engine.placement import status
+from echelon.engine.placement.compiled import MAX_NAME
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.placement.desired import REGROUP_ANNOTATION, DesiredSlices, desired_slices
-from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.plan import NOTHING, Patch, Plan
 from echelon.kube.cache import key_of
@@ -147,7 +147,7 @@ class PlacementReconciler:
             settled is not None
             and (settled.uid, settled.generation, settled.request, settled.failed, settled.versions) == facts
             and not (schedule.added or schedule.removed)
-            and not (schedule.recipe and schedule.recipe.groups)  # whose members change with their labels
+            and not (schedule.compiled and schedule.compiled.groups)  # whose members change with their labels
         ):
             return settled.desired, DecisionWrites()
         current = self._index.current(placement, ours)

@@ -1,4 +1,4 @@
-"""Scores that add-ons give to clusters, by the resource that carries them.
+"""AddOnScores that add-ons give to clusters, by the resource that carries them.
 
 They change far more often than clusters do and expire by themselves, so they are kept beside the fleet, not in it.
 """
@@ -12,7 +12,7 @@ from echelon.engine.placement.taints import instant
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class AddOnScores:
     """The scores that one resource has for one cluster."""
 
     values: Mapping[str, int]
@@ -27,7 +27,7 @@ class ScoreIndex:
     """All AddOnPlacementScores, by cluster and by name of the resource."""
 
     def __init__(self) -> None:
-        self._scores: dict[tuple[str, str], Scores] = {}
+        self._scores: dict[tuple[str, str], AddOnScores] = {}
         self._by_cluster: dict[str, set[str]] = {}
 
     def update(self, source: AddOnPlacementScore) -> bool:
@@ -48,11 +48,11 @@ class ScoreIndex:
                 del self._by_cluster[cluster]
         return known
 
-    def get(self, cluster: str, resource: str) -> Scores | None:
+    def get(self, cluster: str, resource: str) -> AddOnScores | None:
         """Return the scores of a cluster from one resource."""
         return self._scores.get((cluster, resource))
 
-    def of(self, cluster: str) -> Iterator[tuple[str, Scores]]:
+    def of(self, cluster: str) -> Iterator[tuple[str, AddOnScores]]:
         """Walk all resources that score a cluster."""
         for resource in sorted(self._by_cluster.get(cluster, ())):
             yield resource, self._scores[cluster, resource]
@@ -70,8 +70,8 @@ class ScoreIndex:
             yield f"scores {cluster}/{resource} are not found by their cluster"
 
 
-def _read(source: AddOnPlacementScore) -> Scores:
-    return Scores(
+def _read(source: AddOnPlacementScore) -> AddOnScores:
+    return AddOnScores(
         {item.name: item.value for item in source.status.scores},
         instant(source.status.valid_until) if source.status.valid_until else None,
     )

@@ -16,10 +16,10 @@ from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import STEP, ClusterChange, FleetIndex
-from echelon.engine.placement.interest import InterestIndex
+from echelon.engine.placement.placement_scheduler import PlacementScheduler
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.sets import ClusterSets
-from echelon.engine.placement.standing import Standing
+from echelon.engine.placement.watch_index import WatchIndex
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Scheduler:
         self.sets = ClusterSets()
         self.addons = ScoreIndex()
         self.decisions = DecisionCounter(self.fleet.names)
-        self._interests = InterestIndex()
-        self._standings: dict[str, dict[str, Standing]] = {}  # by namespace and name
+        self._watches = WatchIndex()
+        self._placements: dict[str, dict[str, PlacementScheduler]] = {}  # by namespace and name
 
     @classmethod
     def of(cls, observed: Observed, seen: datetime, before: "Scheduler | None" = None) -> "Scheduler":
@@ -104,51 +104,51 @@ class Scheduler:
 
     def placement(self, source: Placement) -> set[Key]:
         """Take a placement as it is now."""
-        standing = Standing(source, self.fleet, self.decisions, self.addons)
-        namespace, name = standing.key
-        self._standings.setdefault(namespace, {})[name] = standing
-        standing.choose_from(self.sets.eligibility(namespace, source.spec.cluster_sets))
-        self._register(standing)
-        return {standing.key}
+        scheduler = PlacementScheduler(source, self.fleet, self.decisions, self.addons)
+        namespace, name = scheduler.key
+        self._placements.setdefault(namespace, {})[name] = scheduler
+        scheduler.choose_from(self.sets.eligibility(namespace, source.spec.cluster_sets))
+        self._register(scheduler)
+        return {scheduler.key}
 
     def placement_gone(self, key: Key) -> None:
         """Forget a placement and its decisions."""
         namespace, name = key
-        self._standings.get(namespace, {}).pop(name, None)
-        self._interests.remove(key)
+        self._placements.get(namespace, {}).pop(name, None)
+        self._watches.remove(key)
         self.decisions.forget(key)
 
     def decided(self, key: Key, clusters: Iterable[str]) -> None:
         """Hear which clusters a placement is meant to have now; it concerns no other until that is scheduled again."""
         changed = self.decisions.replace(key, clusters)
-        standing = self._find(key)
-        if standing is not None:
-            standing.decided(changed)
+        scheduler = self._find(key)
+        if scheduler is not None:
+            scheduler.decided(changed)
 
     def schedule(self, key: Key, now: datetime) -> Schedule | None:
         """Schedule a placement; nothing if there is none of this name."""
-        standing = self._find(key)
-        return None if standing is None else standing.schedule(now)
+        scheduler = self._find(key)
+        return None if scheduler is None else scheduler.schedule(now)
 
     def placements(self) -> list[Key]:
         """Return the placements that are known."""
-        return [standing.key for standings in self._standings.values() for standing in standings.values()]
+        return [scheduler.key for placements in self._placements.values() for scheduler in placements.values()]
 
     def differences(self, key: Key, placement: Placement | None) -> Iterator[str | None]:
         """Tell what is known of a placement and should not be, given what it is now; None where one may pause."""
-        standing = self._find(key)
-        if standing is None or placement is None:
-            if standing is not None or placement is not None:
-                yield f"placement {key} is {'missing' if standing is None else 'gone, and still known'}"
+        scheduler = self._find(key)
+        if scheduler is None or placement is None:
+            if scheduler is not None or placement is not None:
+                yield f"placement {key} is {'missing' if scheduler is None else 'gone, and still known'}"
             return
         eligibility = self.sets.eligibility(key.namespace, placement.spec.cluster_sets)
-        if standing.spec != placement.spec or standing.eligibility != eligibility:
+        if scheduler.spec != placement.spec or scheduler.eligibility != eligibility:
             yield f"placement {key} is known in another state"
-        yield from self._interests.differences(key, standing.recipe, eligibility)
+        yield from self._watches.differences(key, scheduler.compiled, eligibility)
         for numbers in self.slices():
             # What was paused for may have replaced it.
-            if self._find(key) is standing:
-                yield from standing.differences(numbers)
+            if self._find(key) is scheduler:
+                yield from scheduler.differences(numbers)
             yield None
 
     def slices(self) -> Iterator[BitMap]:
@@ -156,12 +156,12 @@ class Scheduler:
         for first in range(0, self.fleet.names.limit, STEP):
             yield BitMap(range(first, first + STEP))
 
-    def _find(self, key: Key) -> Standing | None:
+    def _find(self, key: Key) -> PlacementScheduler | None:
         namespace, name = key
-        return self._standings.get(namespace, {}).get(name)
+        return self._placements.get(namespace, {}).get(name)
 
     def _follow(self, change: ClusterChange) -> set[Key]:
-        concerned = self._interests.concerned(change, self.fleet)
+        concerned = self._watches.concerned(change, self.fleet)
         for key in concerned:
             self._touch(key, change.id)
         return concerned
@@ -170,25 +170,25 @@ class Scheduler:
         found = self.fleet.find(cluster)
         if found is None:
             return set()
-        concerned = self._interests.concerned_by_score(found, resource)
+        concerned = self._watches.concerned_by_score(found, resource)
         for key in concerned:
             self._touch(key, found.id)
         return concerned
 
     def _touch(self, key: Key, number: int) -> None:
-        standing = self._find(key)
-        if standing is not None:
-            standing.touch([number])
+        scheduler = self._find(key)
+        if scheduler is not None:
+            scheduler.touch([number])
 
     def _choose_again(self, namespaces: Iterable[str]) -> set[Key]:
         """Let placements of some namespaces choose from what is bound there now."""
         concerned = set()
         for namespace in namespaces:
-            for standing in self._standings.get(namespace, {}).values():
-                if standing.choose_from(self.sets.eligibility(namespace, standing.spec.cluster_sets)):
-                    self._register(standing)
-                    concerned.add(standing.key)
+            for scheduler in self._placements.get(namespace, {}).values():
+                if scheduler.choose_from(self.sets.eligibility(namespace, scheduler.spec.cluster_sets)):
+                    self._register(scheduler)
+                    concerned.add(scheduler.key)
         return concerned
 
-    def _register(self, standing: Standing) -> None:
-        self._interests.register(standing.key, standing.recipe, standing.eligibility)
+    def _register(self, scheduler: PlacementScheduler) -> None:
+        self._watches.register(scheduler.key, scheduler.compiled, scheduler.eligibility)
