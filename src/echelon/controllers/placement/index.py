@@ -30,6 +30,7 @@ from echelon.kube.informer import Delta, Informer
 
 OPT_OUT_ANNOTATION = f"{GROUP}/experimental-scheduling-disable"
 
+_FOREIGN = "/"  # before the name of a decision
 _Versions = tuple[str, tuple[str, ...]]  # the uid of a placement, and the versions of its decisions
 
 
@@ -128,9 +129,11 @@ class PlacementIndex:
             self._counted.pop(key, None)
         if new is not None and is_ and (not was or old is None or old.spec != new.spec):
             self.scheduler.placement(new)
-        if was != is_:
-            for decision in self._caches.decisions.by_index("owner", delta.object.metadata.uid):
-                self._count_foreign(decision)
+        uids = {each.metadata.uid for each in (old, new) if each is not None}
+        if was != is_ or len(uids) > 1:
+            for uid in uids:
+                for decision in self._caches.decisions.by_index("owner", uid):
+                    self._count_foreign(decision)
         return concerned
 
     def decision_changed(self, delta: Delta[PlacementDecision]) -> Iterable[Key]:
@@ -143,8 +146,11 @@ class PlacementIndex:
 
     def _count_foreign(self, decision: PlacementDecision, *, gone: bool = False) -> None:
         """Count the clusters of a decision that nobody here makes, each under a name that no placement can have."""
-        counted = not gone and not self._is_ours(decision)
-        self.scheduler.decided(_foreign_key(decision), clusters_of(decision) if counted else ())
+        self.scheduler.decided(_foreign_key(key_of(decision)), self._foreign(None if gone else decision))
+
+    def _foreign(self, decision: PlacementDecision | None) -> Iterable[str]:
+        """Return the clusters of a decision if nobody here makes it."""
+        return () if decision is None or self._is_ours(decision) else clusters_of(decision)
 
     def _is_ours(self, decision: PlacementDecision) -> bool:
         owners = [owner for owner in decision.metadata.owner_references if owner.kind == PLACEMENT.kind]
@@ -171,6 +177,12 @@ class PlacementIndex:
         for key in sorted({*map(key_of, caches.placements.values()), *scheduler.placements()}):
             yield from self._placement_differences(key)
             yield None
+        foreign = (key for key in scheduler.decisions.placements() if key.name.startswith(_FOREIGN))
+        decisions = {*map(key_of, caches.decisions.values()), *(Key(key.namespace, key.name[1:]) for key in foreign)}
+        for number, key in enumerate(sorted(decisions)):
+            yield from scheduler.decisions.differences(_foreign_key(key), self._foreign(caches.decisions.get(key)))
+            if number % STEP == 0:
+                yield None
         for numbers in scheduler.slices():
             yield from scheduler.decisions.miscounted(numbers)
             yield None
@@ -200,14 +212,13 @@ class PlacementIndex:
         """Make all of it again from the caches."""
         caches = self._caches
         placements = [placement for placement in caches.placements.values() if is_scheduled(placement)]
-        foreign = (decision for decision in caches.decisions.values() if not self._is_ours(decision))
         observed = Observed(
             caches.clusters.values(),
             caches.sets.values(),
             caches.bindings.values(),
             caches.scores.values(),
             placements,
-            {_foreign_key(decision): clusters_of(decision) for decision in foreign},
+            {_foreign_key(key_of(decision)): self._foreign(decision) for decision in caches.decisions.values()},
         )
         self.scheduler = Scheduler.of(observed, self._clock.now(), self.scheduler)
         self._counted.clear()
@@ -227,9 +238,9 @@ def is_asked_for(delta: Delta[Placement]) -> bool:
     return old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations
 
 
-def _foreign_key(decision: PlacementDecision) -> Key:
-    """Return a key for a decision, which no placement can have."""
-    return Key(decision.metadata.namespace, f"/{decision.metadata.name}")
+def _foreign_key(decision: Key) -> Key:
+    """Return a key to count a decision by, which no placement can have."""
+    return Key(decision.namespace, _FOREIGN + decision.name)
 
 
 def _placements_of(decision: PlacementDecision) -> Iterator[Key]:
