@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
@@ -291,6 +292,20 @@ def test_nothing_is_written_while_nothing_changes() -> None:
         assert here.member.writes_since(mark) == []
         after = await here.member.get(DEPLOYMENT, "web")
         assert after["metadata"]["generation"] == before["metadata"]["generation"] == 1
+
+    told(story)
+
+
+def test_a_work_can_be_what_a_work_brings_and_its_generation_stays() -> None:
+    async def story(here: World) -> None:
+        (definition,) = (each for each in registry.crds() if each["metadata"]["name"] == MANIFEST_WORK.resource)
+        await here.member.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+        inner = {"manifests": [config_map("inner")]}
+        body = {"apiVersion": MANIFEST_WORK.api_version, "kind": MANIFEST_WORK.kind, "spec": {"workload": inner}}
+        await here.work({**body, "metadata": {"name": "brought", "namespace": "default"}})
+        assert await here.status("Applied") == "True"
+        await asyncio.sleep(3600)
+        assert (await here.member.get(MANIFEST_WORK, "brought"))["metadata"]["generation"] == 1
 
     told(story)
 

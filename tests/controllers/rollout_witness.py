@@ -186,6 +186,7 @@ class Witness:
         if isinstance(request, Coroutine):
             request.close()
         SEEN["refusal"] += 1
+        SEEN[refusal.error.__name__] += 1
         raise refusal.error(f"{cluster} takes nothing")
 
     def _attempted(self, cluster: str, body: JSONObject, error: ApiError) -> None:

@@ -1,6 +1,7 @@
 """Work sets on hubs that do not take some of their writes: budgets hold, deadlines run, and the status tells."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.rollout_picture import Picture, draw
 from echelon.cli.rollout_reading import read
 from echelon.controllers.running import Controllers
-from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.hub.client import InProcessClient
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT
@@ -325,6 +326,29 @@ def test_a_revision_or_a_set_that_cannot_be_written_is_told_in_the_status_and_no
     told(story)
 
 
+def test_nothing_is_remembered_of_clusters_that_left() -> None:
+    def remembered() -> int:
+        gc.collect()
+        return sum(isinstance(each, FailedWrite) for each in gc.get_objects())
+
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", SIX)])
+        before = remembered()
+        start(world, works_of("a", "b", error=forbidden))
+        await world.roll_out()
+        await world.settle()
+        assert await stored(world) == {"a", "b"}
+        assert remembered() > before
+        for left in (SIX[1:], SIX[2:]):
+            await world.decide([("", left)])
+            await world.settle(120)
+        assert await stored(world) == set()
+        assert remembered() == before
+        assert await world.said("RolloutBlocked") == ("False", "NotBlocked")
+
+    told(story)
+
+
 def test_a_status_that_is_not_taken_is_tried_again_later_each_time() -> None:
     async def story(world: WorkWorld) -> None:
         await world.place([("", ["a"])])
@@ -378,6 +402,23 @@ def test_a_pause_in_the_middle_of_a_large_wave_stops_it_within_a_few_dozen_write
         counts = (await world.set()).status.rollout
         assert counts is not None
         assert (counts.progressing, counts.to_apply) == (after, len(many) - after)
+
+    told(story)
+
+
+def test_a_refusal_in_the_middle_of_a_large_wave_stops_it_soon() -> None:
+    async def story(world: WorkWorld) -> None:
+        many = [f"c{number:03}" for number in range(400)]
+        await world.place([("", many)])
+        start(world, works_of(many[50], error=forbidden), seconds=0.1)
+        await world.roll_out(progressive(maxConcurrency="100%", maxFailures=0))
+        await world.settle(60)
+        written = len(await world.works())
+        assert 0 < written < 100
+        assert await world.said("RolloutBlocked") == ("True", "MaxFailuresExceeded")
+        counts = (await world.set()).status.rollout
+        assert counts is not None
+        assert (counts.progressing, counts.failed, counts.to_apply) == (written, 1, len(many) - written - 1)
 
     told(story)
 

@@ -13,6 +13,8 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.cluster.leaving import LastLook, is_leaving
 from echelon.kube.errors import Conflict
 from tests.controllers.hub import NS, Hub, told
+from tests.controllers.work_world import WorkWorld
+from tests.controllers.work_world import told as told_of_works
 
 MANIFEST: JSONObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
 
@@ -57,6 +59,21 @@ def test_a_cluster_that_waits_for_its_end_is_in_no_decision_and_gets_no_works() 
         assert await works(hub, "b") == ["one", "two"]
 
     told(story)
+
+
+def test_a_cluster_that_waits_for_its_end_gets_no_works_although_somebody_else_decided_for_it() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["a", "b"])])
+        for name in ("a", "b"):
+            await world.hub.cluster(name)
+        await world.hub.patch(MANAGED_CLUSTER, "a", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await world.hub.delete(MANAGED_CLUSTER, "a")
+        world.start()
+        await world.roll_out()
+        await world.settle()
+        assert await world.at("1") == ["b"]
+
+    told_of_works(story)
 
 
 def test_a_namespace_is_not_deleted_while_the_server_knows_of_a_work_in_it() -> None:

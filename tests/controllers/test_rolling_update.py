@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from echelon.api.cluster import MANAGED_CLUSTER
-from tests.controllers.hub import Hub, names
+from tests.controllers.hub import Hub, names, told
 from tests.controllers.targets import Told
 
 ONE, TWO = "p-decision-1", "p-decision-2"
@@ -231,6 +231,25 @@ def test_placement_rolling_update_events(tell: Told) -> None:
         assert hub.metrics.registry.get_sample_value("scheduling_surge_duration_seconds_count") is not None
 
     tell(story)
+
+
+def test_the_end_of_a_surge_is_told_however_much_was_said_of_its_placement_before() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.bound_set()
+        await hub.clusters(names("a", 2), group="one")
+        await hub.clusters(names("b", 2), group="two")
+        hub.start("placement")
+        await hub.place(decisionStrategy=strategy("100%", "one", "two"))
+        for name in names("c", 30):
+            await hub.clusters([name], group="one")
+            await hub.settle(2)
+        await exchange(hub, {"a000": "two", "b000": "one"})
+        await hub.settle(10)
+        reasons = [reason for reason, _ in await hub.events()]
+        assert reasons[-1] == "DecisionSurge"
+        assert reasons.count("DecisionSurge") == 1, "there was no room left to tell that it began"
+
+    told(story)
 
 
 @pytest.mark.parametrize("update", ["All", "RollingUpdate"])

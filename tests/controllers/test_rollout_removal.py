@@ -9,8 +9,12 @@ import pytest
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING
 from echelon.api.events import EVENT
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.work import MANIFEST_WORK
+from echelon.cli.rollout_picture import Picture, draw
+from echelon.cli.rollout_reading import read
 from echelon.controllers.settings import ControllerSettings
 from echelon.engine.cluster_health import UNAVAILABLE
+from echelon.engine.rollout.thresholds import Threshold
 from echelon.fleet.loop import running
 from echelon.kube.errors import Unavailable
 from tests.controllers.hub import NS
@@ -39,6 +43,12 @@ async def own(world: WorkWorld, *decisions: str, placement: str = "p") -> None:
 async def notes(world: WorkWorld, reason: str) -> list[str]:
     found = (await world.hub.client.list(EVENT.untyped(), NS)).items
     return [each["note"] for each in found if each["reason"] == reason]
+
+
+async def drawn(world: WorkWorld) -> Picture:
+    """Return what the command line shows."""
+    found = await read(world.hub.client, "web", NS)
+    return draw(found.view, found.works, world.hub.clock.now())
 
 
 async def seconds_until(world: WorkWorld, version: str, clusters: list[str]) -> float:
@@ -155,6 +165,55 @@ def test_a_decision_made_by_hand_brings_nothing_to_a_cluster_of_no_bound_set() -
         assert await world.at("1") == ["a", "victim"]
 
     told(story, settings=CAREFUL)
+
+
+@pytest.mark.parametrize("others", [1, 120])
+def test_the_command_line_waits_for_no_cluster_that_may_not_be_written(others: int) -> None:
+    async def story(world: WorkWorld) -> None:
+        bound = [f"c{number}" for number in range(others)]
+        await world.place([("", [*bound, "victim"])])
+        await own(world, "p-decision-1")
+        await bind(world, *bound)
+        await world.hub.cluster_set("others")
+        await world.hub.cluster("victim", "others")
+        world.start()
+        await world.roll_out()
+        await world.settle(10)
+        picture = await drawn(world)
+        assert (picture.state, picture.over) == ("rolling out", False), "the others are still moving"
+        await world.finish()
+        picture = await drawn(world)
+        assert (picture.state, picture.over) == ("held", True)
+        assert "victim: selected, but in no cluster set that is bound to namespace apps" in picture.message
+        (line,) = [each for group in picture.groups for each in group.clusters if each.name == "victim"]
+        assert line.state == "skipped"
+
+    told(story, settings=CAREFUL)
+
+
+def test_the_command_line_calls_nothing_complete_while_clusters_have_yet_to_lose_their_works() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place(ABC)
+        await bind(world, "a", "b", "c")
+        world.start()
+        await world.roll_out()
+        await world.settle()
+        await world.finish()
+        assert (await drawn(world)).state == "complete"
+        for cluster in ("b", "c"):
+            await world.hub.patch(MANIFEST_WORK, "web", {"metadata": {"finalizers": ["example.com/hold"]}}, cluster)
+        await world.decide([("", ["a"])])
+        await world.settle(10)
+        picture = await drawn(world)
+        assert (picture.state, picture.over) == ("rolling out", False)
+        assert "1 are still to lose what they have" in picture.message
+        for cluster in ("b", "c"):
+            await world.hub.patch(MANIFEST_WORK, "web", {"metadata": {"finalizers": None}}, cluster)
+            await world.settle()
+        assert await world.at("1") == ["a"]
+        assert (await drawn(world)).state == "complete"
+
+    told(story, settings=ControllerSettings(max_removals=Threshold(number=1)))
 
 
 def test_a_cluster_that_leaves_its_set_keeps_its_work_until_that_is_approved() -> None:

@@ -10,6 +10,7 @@ from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.kube.client import MergePatch
 from echelon.kube.errors import NotFound
 from tests.controllers import hub as hubs
@@ -115,24 +116,26 @@ def test_a_set_does_not_end_before_the_work_that_nobody_can_read() -> None:
 
 def test_nobody_loses_a_work_because_of_a_decision_that_cannot_be_read() -> None:
     async def story(world: WorkWorld) -> None:
-        await world.place([("", ["a", "b"])])
+        await world.place([("", ["a", "b"]), ("", ["c"])])
+        for name in ("p-decision-1", "p-decision-2"):  # as Echelon writes them: with the status, they tell everything
+            await world.hub.patch(
+                PLACEMENT_DECISION, name, {"metadata": {"annotations": {STAMP_ANNOTATION: "1:x"}}}, NS
+            )
         world.start()
         await world.roll_out()
         await world.settle()
         await world.finish()
-        # Another slice has a cluster fewer, the status agrees with what can be read, and who is in this one is unknown.
         await spoil(
             world.hub, PLACEMENT_DECISION, "p-decision-1", NS, status={"decisions": [{"clusterName": "a", "reason": 7}]}
         )
         await world.restart()
-        await world.hub.patch(
-            PLACEMENT, "p", {"status": {"numberOfSelectedClusters": 0, "decisionGroups": []}}, NS, "status"
-        )
-        await world.slice("p-decision-2", 0, "", [])
-        groups = [{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["p-decision-2"], "clusterCount": 0}]
-        await world.hub.patch(PLACEMENT, "p", {"status": {"decisionGroups": groups}}, NS, "status")
+        await world.settle()
+        # The status agrees with what can be read, and who is in the other decision is unknown.
+        groups = [{"decisionGroupIndex": 1, "decisionGroupName": "", "decisions": ["p-decision-2"], "clusterCount": 1}]
+        status = {"numberOfSelectedClusters": 1, "decisionGroups": groups}
+        await world.hub.patch(PLACEMENT, "p", {"status": status}, NS, "status")
         await asyncio.sleep(300)
-        assert sorted(await world.works()) == ["a", "b"]
+        assert sorted(await world.works()) == ["a", "b", "c"]
 
     told(story, quiet=False)
 

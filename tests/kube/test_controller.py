@@ -18,9 +18,10 @@ from echelon.engine.plan import NOTHING, Create, Delete, Patch, Plan
 from echelon.fleet.loop import run, running
 from echelon.hub.server import ROOT
 from echelon.kube.client import MergePatch
-from echelon.kube.controller import Controller, TerminalError
+from echelon.kube.controller import Controller
 from echelon.kube.errors import ApiError, Conflict, TooManyRequests
 from echelon.kube.informer import Delta, Informer
+from echelon.kube.reconciler import TerminalError
 
 
 def test_a_change_leads_to_a_plan_and_the_plan_is_acted_on() -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from echelon.api.base import APIStruct, JSONObject, field
 from echelon.api.kinds import Column, Kind
-from echelon.api.meta import LabelSelector, ObjectMeta
+from echelon.api.meta import LabelSelector, ObjectMeta, ProbedCondition
 from echelon.api.pods import PodTemplateSpec
 from echelon.api.printing import AGE, CONTAINERS, SELECTOR, job_completions, job_duration, job_status
 
@@ -87,21 +87,6 @@ class JobSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     scheduling: Annotated[JSONObject | None, field("How its pods are scheduled together.")] = None
 
 
-class JobCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a Job's state."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_probe_time: Annotated[str | None, field("When it was last looked at.", format="date-time", nullable=True)] = (
-        None
-    )
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class UncountedTerminatedPods(APIStruct, frozen=True, gc=False, kw_only=True):
     """Ended pods that are not in the counts yet."""
 
@@ -112,7 +97,9 @@ class UncountedTerminatedPods(APIStruct, frozen=True, gc=False, kw_only=True):
 class JobStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of a Job."""
 
-    conditions: Annotated[list[JobCondition], field("Aspects of its state.", atomic=True, patch_merge_key="type")] = []
+    conditions: Annotated[
+        list[ProbedCondition], field("Aspects of its state.", atomic=True, patch_merge_key="type")
+    ] = []
     start_time: Annotated[str, field("When it was taken up.", format="date-time")] = ""
     completion_time: Annotated[str, field("When it succeeded.", format="date-time")] = ""
     active: Annotated[int, field("Pods that run.")] = 0

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from echelon.api import name_patterns
 from echelon.api.base import APIStruct, IntOrString, JSONObject, Rule, field
 from echelon.api.kinds import Column, Kind
 from echelon.api.meta import Condition, LabelSelector, ObjectMeta
@@ -18,11 +19,8 @@ SET_LABEL = f"{GROUP}/clusterset"  # on a cluster: the set that it is in
 TAINT_EFFECTS = ("NoSelect", "PreferNoSelect", "NoSelectIfNew")
 
 # A label-style key: an optional DNS prefix with a slash, then a name.
-QUALIFIED_NAME = (
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
-)
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+QUALIFIED_NAME = f"^{name_patterns.QUALIFIED_NAME}$"
+DNS_LABEL = f"^{name_patterns.LABEL}$"
 QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"

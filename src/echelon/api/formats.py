@@ -12,9 +12,10 @@ from collections.abc import Callable
 from datetime import date
 from functools import lru_cache
 
+from echelon.api.name_patterns import LABEL, SUBDOMAIN
+
 _UUID = "^[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{third}-?{fourth}-?[0-9a-f]{{12}}$"
 _ANY, _VARIANT = "[0-9a-f]{4}", "[89ab][0-9a-f]{3}"
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _BYTE = "(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])"
 _CARD = (
     "^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
@@ -161,6 +162,6 @@ CHECKED: dict[str, Callable[[str], bool]] = {
     "date": is_date,
     "datetime": is_date_time,
     "duration": is_duration,
-    "k8sshortname": _name(_LABEL, 63),
-    "k8slongname": _name(rf"{_LABEL}(\.{_LABEL})*", 253),
+    "k8sshortname": _name(LABEL, 63),
+    "k8slongname": _name(SUBDOMAIN, 253),
 }

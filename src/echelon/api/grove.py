@@ -13,13 +13,14 @@ from echelon.api.base import JSON, APIStruct, JSONObject, field
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueSetStatus, PodCliqueStatus
 from echelon.api.kinds import Column, Kind, Scale
 from echelon.api.meta import ObjectMeta
+from echelon.api.name_patterns import SUBDOMAIN
 from echelon.api.podgangs import POD_GANG
 from echelon.api.pods import PodSpec
 from echelon.api.printing import AGE
 from echelon.api.schema import schema_of
 
 GROUP = "grove.io"
-NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+NAME = f"^{SUBDOMAIN}$"
 DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 STARTUP_TYPES = ("CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 

@@ -14,12 +14,10 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
+from echelon.api.name_patterns import LABEL_NAME, SUBDOMAIN
 
-_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE = f"({_NAME})?"
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
-_NAME_PATTERN, _VALUE_PATTERN, _SUBDOMAIN_PATTERN = re.compile(_NAME), re.compile(_VALUE), re.compile(_SUBDOMAIN)
+_VALUE = f"({LABEL_NAME})?"
+_NAME_PATTERN, _VALUE_PATTERN, _SUBDOMAIN_PATTERN = re.compile(LABEL_NAME), re.compile(_VALUE), re.compile(SUBDOMAIN)
 
 _ALPHANUMERIC = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _SUBDOMAIN_RULE = (
@@ -38,7 +36,7 @@ class SelectorError(ValueError):
 
 def qualified_name_errors(text: str) -> list[str]:
     """Return what is wrong with a label or annotation key: a name, with an optional DNS prefix before a slash."""
-    rule = _broken_rule(f"must consist of {_ALPHANUMERIC}", _NAME, "MyName", "my.name", "123-abc")
+    rule = _broken_rule(f"must consist of {_ALPHANUMERIC}", LABEL_NAME, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return [f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
@@ -69,7 +67,7 @@ def subdomain_errors(text: str) -> list[str]:
     """Return what is wrong with a DNS subdomain, which prefixes and most object names are."""
     errors = ["must be no more than 253 bytes"] if _bytes(text) > 253 else []
     if not _SUBDOMAIN_PATTERN.fullmatch(text):
-        errors.append(_broken_rule(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com"))
+        errors.append(_broken_rule(_SUBDOMAIN_RULE, SUBDOMAIN, "example.com"))
     return errors
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from echelon.api.base import APIStruct, JSONObject, Rule, field
+from echelon.api.name_patterns import SUBDOMAIN
 
-DNS_SUBDOMAIN = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$"
+DNS_SUBDOMAIN = f"^({SUBDOMAIN})$"
 
 
 class ResourceIdentifier(APIStruct, frozen=True, gc=False, kw_only=True):

@@ -3,6 +3,7 @@
 from typing import Annotated, ClassVar
 
 from echelon.api.base import APIStruct, JSONObject, field
+from echelon.api.name_patterns import QUALIFIED_NAME
 
 
 class OwnerReference(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -76,6 +77,21 @@ class PlainCondition(APIStruct, frozen=True, gc=False, kw_only=True):
     message: Annotated[str, field("Why, as a sentence.")] = ""
 
 
+class ProbedCondition(APIStruct, frozen=True, gc=False, kw_only=True):
+    """One aspect of an object's state, with the time at which somebody last looked."""
+
+    type: Annotated[str, field("What the condition is about.")]
+    status: Annotated[str, field("True, False or Unknown.")]
+    last_probe_time: Annotated[str | None, field("When it was last looked at.", format="date-time", nullable=True)] = (
+        None
+    )
+    last_transition_time: Annotated[
+        str | None, field("When the status last changed.", format="date-time", nullable=True)
+    ] = None
+    reason: Annotated[str, field("Why, as one word.")] = ""
+    message: Annotated[str, field("Why, as a sentence.")] = ""
+
+
 class Condition(APIStruct, frozen=True, gc=False, kw_only=True):
     """One aspect of an object's state, as metav1.Condition has it."""
 
@@ -83,8 +99,7 @@ class Condition(APIStruct, frozen=True, gc=False, kw_only=True):
         str,
         field(
             "What the condition is about, in CamelCase.",
-            pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            pattern=f"^{QUALIFIED_NAME}$",
             max_length=316,
         ),
     ]

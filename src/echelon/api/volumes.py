@@ -10,7 +10,7 @@ import msgspec
 
 from echelon.api.base import APIStruct, IntOrString, JSONObject, field
 from echelon.api.containers import ObjectFieldSelector, ResourceFieldSelector
-from echelon.api.meta import LabelSelector, ObjectMeta
+from echelon.api.meta import LabelSelector, ObjectMeta, ProbedCondition
 
 
 class LocalObjectReference(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -292,21 +292,6 @@ class Volume(APIStruct, frozen=True, gc=False, kw_only=True):
     image: Annotated[ImageVolumeSource | None, field("An OCI image.")] = None
 
 
-class PersistentVolumeClaimCondition(APIStruct, frozen=True, gc=False, kw_only=True):
-    """One aspect of a claim's state."""
-
-    type: Annotated[str, field("What the condition is about.")]
-    status: Annotated[str, field("True, False or Unknown.")]
-    last_probe_time: Annotated[str | None, field("When it was last looked at.", format="date-time", nullable=True)] = (
-        None
-    )
-    last_transition_time: Annotated[
-        str | None, field("When the status last changed.", format="date-time", nullable=True)
-    ] = None
-    reason: Annotated[str, field("Why, as one word.")] = ""
-    message: Annotated[str, field("Why, as a sentence.")] = ""
-
-
 class ModifyVolumeStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     """A change of attributes in progress."""
 
@@ -321,7 +306,7 @@ class PersistentVolumeClaimStatus(APIStruct, frozen=True, gc=False, kw_only=True
     access_modes: Annotated[list[str], field("How the volume can be mounted.", atomic=True)] = []
     capacity: Annotated[dict[str, IntOrString], field("Size of the volume.")] = {}
     conditions: Annotated[
-        list[PersistentVolumeClaimCondition],
+        list[ProbedCondition],
         field("Aspects of its state.", list_map_keys=("type",), patch_merge_key="type"),
     ] = []
     allocated_resources: Annotated[dict[str, IntOrString], field("Resources set aside for it.")] = {}

@@ -42,7 +42,7 @@ class _Duration(click.ParamType[float]):
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _AgentOptions:
     cluster: str
     hub: Connection
     member: Connection
@@ -135,32 +135,32 @@ def agent(
     )
     hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
     with errors_said():
-        run_main(_serve(_Wanted(cluster, hub, member, agent_id, hub_hash, settings, metrics_listen)))
+        run_main(_serve(_AgentOptions(cluster, hub, member, agent_id, hub_hash, settings, metrics_listen)))
 
 
-async def _serve(wanted: _Wanted) -> None:
+async def _serve(options: _AgentOptions) -> None:
     stopping, metrics = stop_on_signals(), Metrics()
-    hub_config, member_config = wanted.hub.load(), wanted.member.load()
+    hub_config, member_config = options.hub.load(), options.member.load()
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(HttpClient(hub_config, field_manager="echelon-agent"))
         member = await stack.enter_async_context(HttpClient(member_config, field_manager=MANAGER, user_agent=MANAGER))
         made = Agent(
             hub,
             member,
-            wanted.cluster,
+            options.cluster,
             server=member,
             clock=SystemClock(),
             random=Random(),  # noqa: S311 - jitter is no secret
             metrics=metrics,
-            hub_hash=wanted.hub_hash or hash_of(hub_config.host),
-            agent_id=wanted.agent_id,
-            settings=wanted.settings,
+            hub_hash=options.hub_hash or hash_of(hub_config.host),
+            agent_id=options.agent_id,
+            settings=options.settings,
             act_as=_Impersonating(member_config, stack).client,
         )
-        await stack.enter_async_context(probes(wanted.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
+        await stack.enter_async_context(probes(options.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
         working = asyncio.create_task(made.run(), name="agent")
         asked = asyncio.create_task(stopping.wait(), name="stop")
-        say(f"the agent of {wanted.cluster} works for {hub_config.server}")
+        say(f"the agent of {options.cluster} works for {hub_config.server}")
         try:
             await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -168,7 +168,7 @@ async def _serve(wanted: _Wanted) -> None:
             working.cancel()
             with suppress(asyncio.CancelledError):
                 await working
-    say(f"the agent of {wanted.cluster} has stopped")
+    say(f"the agent of {options.cluster} has stopped")
 
 
 class _Impersonating:

@@ -17,7 +17,7 @@ from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names
-from echelon.engine.work_set.conditions import ROLLED_OUT, missing_group
+from echelon.engine.work_set.conditions import ROLLED_OUT, missing_group, strange
 from echelon.engine.work_set.leaving import held as held_removal
 from echelon.engine.work_set.leaving import staying
 from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
@@ -160,11 +160,20 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
         return _way_back(rollout)
     if not rollout.has_clusters:
         return _nobody(rollout)
+    return _progress(view, rollout)
+
+
+def _progress(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
+    """Tell of a rollout that has clusters, and that nobody holds or aborted, how far it is."""
+    if (rollout.complete or rollout.finished) and (left := _still_removing(view, rollout)):
+        return ROLLING_OUT, left
     if rollout.complete:
         return COMPLETE, ""
     for ref in rollout.refs:
         if ref.decision is not None and ref.decision.blocked:
             return _STATES[ref.decision.blocked], ref.decision.blocked_message
+    if rollout.strangers and _is_at_rest(rollout):
+        return HELD, strange(view, rollout)
     if rollout.finished:
         return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
     if rollout.all_had_it and rollout.decided:
@@ -183,6 +192,20 @@ def _held(view: WorkSetView, rollout: Rollout) -> str:
         if (each.type, each.status) == (ROLLED_OUT, "False") and each.reason in _HELD_REASONS:
             return each.message or each.reason
     return ""
+
+
+def _still_removing(view: WorkSetView, rollout: Rollout) -> str:
+    """Return what the controller says while clusters have yet to lose what they have. When they do is its business."""
+    generation = view.work_set.metadata.generation
+    said = [each for each in view.work_set.status.conditions if (each.type, each.status) == (ROLLED_OUT, "False")]
+    told = next((each.message for each in said if each.observed_generation == generation), "")
+    return told if rollout.sharing.removal.going else ""
+
+
+def _is_at_rest(rollout: Rollout) -> bool:
+    """Whether nobody waits or moves but those who may not be written."""
+    standings = [one for ref in rollout.refs for one in ref.standings]
+    return all(one.failed or (one.phase in (Phase.SUCCEEDED, Phase.SKIPPED) and not one.in_flight) for one in standings)
 
 
 def _way_back(rollout: Rollout) -> tuple[str, str]:

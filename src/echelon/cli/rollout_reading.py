@@ -14,7 +14,7 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
-from echelon.engine.work_set.conditions import BLOCKED, WRITE_FAILED
+from echelon.engine.work_set.conditions import BLOCKED, NOT_BOUND, WRITE_FAILED
 from echelon.engine.work_set.content import read_content
 from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of
 from echelon.engine.work_set.view import (
@@ -70,6 +70,7 @@ async def around(client: Reader, document: JSONObject) -> Found:
         {cluster: tuple(each) for cluster, each in by_cluster.items()},
         revisions,
         outcomes=_outcomes(work_set),
+        unbound=_unbound(work_set),
     )
     return Found(document, view, works)
 
@@ -88,6 +89,12 @@ def _outcomes(work_set: WorkSet) -> WriteOutcomes:
         if (each.type, each.status, each.reason) == (BLOCKED, "True", WRITE_FAILED):
             return WriteOutcomes(content, own=each.message, next_try=datetime.max.replace(tzinfo=UTC))
     return WriteOutcomes(content)
+
+
+def _unbound(work_set: WorkSet) -> frozenset[str]:
+    """Return the clusters that the controller may not write; asking for their sets takes rights that few have."""
+    told = work_set.status.rollout
+    return frozenset(each.cluster for each in told.clusters if each.reason == NOT_BOUND) if told else frozenset()
 
 
 async def _works(client: Reader, namespace: str, name: str) -> tuple[ManifestWork, ...]:

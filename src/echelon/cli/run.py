@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _RunOptions:
     connection: Connection
     names: tuple[str, ...]
     lease: Lease | None
@@ -127,14 +127,14 @@ def run(
     lease = Lease(namespace) if leader_elect else None
     try:
         settings = ControllerSettings(silent_share, trust_decisions, max_removals, timedelta(seconds=removal_grace))
-        run_main(_serve(_Settings(connection, names, lease, metrics_listen, settings)))
+        run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings)))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _serve(settings: _Settings) -> None:
+async def _serve(settings: _RunOptions) -> None:
     stopping, metrics = stop_on_signals(), Metrics()
     instance = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
     async with AsyncExitStack() as stack:

@@ -21,7 +21,7 @@ from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
 from echelon.api.times import parse_time
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.kube.client import Client, Reader
@@ -84,9 +84,9 @@ class _Known:
         kinds: tuple[Kind[Any], ...] = self._imported.KINDS
         return kinds
 
-    def build(self, ground: Ground, metrics: PlacementMetrics) -> Controller:
+    def build(self, context: ControllerContext, metrics: PlacementMetrics) -> Controller:
         controller: Callable[..., Controller] = getattr(self._imported, self.function)
-        return controller(ground, metrics) if self.measured else controller(ground)
+        return controller(context, metrics) if self.measured else controller(context)
 
     @property
     def _imported(self) -> ModuleType:
@@ -228,25 +228,27 @@ class Controllers:
             _log.info("the namespace %s was not made: %s", LEASE_NAMESPACE, error)
 
     async def _work(self, ready: Callable[[], None] | None) -> None:
-        ground = Ground(self._client, self._clock, self._random, self._metrics, self._instance, self._settings)
-        controllers = [_CONTROLLERS[name].build(ground, self._placement_metrics) for name in self._names]
-        self._working, self._informers = controllers, ground.informers
+        context = ControllerContext(
+            self._client, self._clock, self._random, self._metrics, self._instance, self._settings
+        )
+        controllers = [_CONTROLLERS[name].build(context, self._placement_metrics) for name in self._names]
+        self._working, self._informers = controllers, context.informers
         try:
-            await self._run_all(ground, ready)
+            await self._run_all(context, ready)
         finally:
             self._informers = []
 
-    async def _run_all(self, ground: Ground, ready: Callable[[], None] | None) -> None:
+    async def _run_all(self, context: ControllerContext, ready: Callable[[], None] | None) -> None:
         async with asyncio.TaskGroup() as group:
-            for announcer in ground.announcers:
-                group.create_task(announcer.run(), name="events")
-            for task in ground.beside:
+            for recorder in context.recorders:
+                group.create_task(recorder.run(), name="events")
+            for task in context.background:
                 group.create_task(_run(task), name="beside the controllers")
-            for informer in ground.informers:
+            for informer in context.informers:
                 group.create_task(informer.run(), name=f"informer of {informer.kind.plural}")
             for controller in self._working:
                 group.create_task(controller.run(), name=f"controller {controller.name}")
-            for informer in ground.informers:
+            for informer in context.informers:
                 await informer.wait_synced()
             _log.info("%s: all caches are full", ", ".join(self._names))
             if ready is not None:

@@ -131,6 +131,7 @@ class Plan:
     status: Patch | None = None
     look_again_after: timedelta | None = None
     status_waits: bool = False
+    stops_at_failure: bool = False  # the rest of a burst is not wanted before the next plan has looked at a failure
 
     @property
     def empty(self) -> bool:

@@ -41,12 +41,16 @@ from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.writing import create
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
+from echelon.hub.web.health import Health, Probe
 from echelon.hub.web.http import Gate, Served
 from echelon.kube import errors
+from echelon.kube.health import Heartbeat
+from echelon.kube.metrics import Metrics
 
 ROOT = User(ADMINISTRATOR, (MASTERS, AUTHENTICATED))
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 # What a client sends that is no HTTP gets its answer; a traceback of each would only let it fill the disk.
+_log = logging.getLogger(__name__)
 _wire_log = logging.getLogger(f"{__name__}.wire")
 _wire_log.setLevel(logging.CRITICAL)
 # Selectors and continue tokens travel in the address.
@@ -84,7 +88,8 @@ class Hub:
     _controllers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _web: web.Server | None = None
     _listener: asyncio.Server | None = None
-    _ready: bool = False
+    _heart: asyncio.Task[None] | None = None
+    _stopping: bool = False
 
     @classmethod
     async def start(cls, settings: Settings) -> "Hub":
@@ -118,7 +123,10 @@ class Hub:
         stored = self._log.clusters() if self._log is not None else []
         for name in dict.fromkeys(("", *stored, *self.settings.clusters)):
             await self.add_cluster(name)
-        documents = Documents(lambda: self._ready, lambda: [name for name in self.cluster_names() if name])
+        heartbeat = Heartbeat(Metrics())
+        self._heart = asyncio.create_task(heartbeat.run(), name="heartbeat")
+        health = Health(heartbeat, self._probes())
+        documents = Documents(health, lambda: [name for name in self.cluster_names() if name])
         gate = Gate(self._served.get, resources_api.serve, documents.serve, self._audit)
         self._web = web.Server(
             gate.handle,
@@ -130,7 +138,17 @@ class Hub:
             keepalive_timeout=120,
         )
         await self._listen(self._web)
-        self._ready = True
+
+    def _probes(self) -> dict[str, Probe]:
+        async def controllers() -> str:
+            ended = [task.get_name() for task in self._controllers.values() if task.done() and not self._stopping]
+            return f"ended: {', '.join(ended)}" if ended else ""
+
+        async def shutdown() -> str:
+            return "the hub is stopping" if self._stopping else ""
+
+        probes: dict[str, Probe] = {"controllers": controllers, "shutdown": shutdown}
+        return probes if self._log is None else {**probes, "log": self._log.problem}
 
     async def _listen(self, serve: web.Server) -> None:
         host, port, data = self.settings.host, self.settings.port, self.settings.data
@@ -166,9 +184,9 @@ class Hub:
             anonymous=self.settings.anonymous,
         )
         self._served[name] = Served(cluster, authenticator)
-        self._controllers[name] = asyncio.create_task(
-            run_controllers(cluster), name=f"controllers of {name or 'the hub'}"
-        )
+        controllers = asyncio.create_task(run_controllers(cluster), name=f"controllers of {name or 'the hub'}")
+        controllers.add_done_callback(_tell_failure)
+        self._controllers[name] = controllers
         return cluster
 
     def cluster(self, name: str = "") -> LogicalCluster:
@@ -202,7 +220,7 @@ class Hub:
 
     async def stop(self) -> None:
         """End watches, finish what is under way, and close the log."""
-        self._ready = False
+        self._stopping = True
         if self._listener is not None:
             self._listener.close()
         for served in self._served.values():
@@ -211,6 +229,8 @@ class Hub:
             await _ended(task)
         if self._web is not None:
             await self._web.shutdown(timeout=5)
+        if self._heart is not None:
+            await _ended(self._heart)
         if self._log is not None:
             await self._log.close()
         if self._audit is not None:
@@ -262,5 +282,10 @@ def _is_any(host: str) -> bool:
 
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait([task])
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    """Say at once that something has ended that should not: a probe says it later, and only to who asks."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("%s have failed", task.get_name(), exc_info=error)

@@ -13,11 +13,12 @@ from dataclasses import fields
 from datetime import datetime
 from itertools import zip_longest
 from random import Random
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from echelon.api.keys import Key
 from echelon.engine.plan import Plan
 from echelon.kube.metrics import Metrics
+from echelon.kube.reconciler import Reconciler
 
 VERIFY_SECONDS = 1800.0
 STRICT_VERIFY_SECONDS = 30.0
@@ -37,17 +38,9 @@ class IndexesDiffer(AssertionError):
     """An index is not what the caches say."""
 
 
-class Planner(Protocol):
-    """Makes plans."""
-
-    def plan(self, key: Key, now: datetime) -> Plan:
-        """Return what is to be done."""
-        ...
-
-
-def plan_twice(planner: Planner, key: Key, now: datetime) -> Plan:
+def plan_twice(reconciler: Reconciler, key: Key, now: datetime) -> Plan:
     """Plan a key; raise `PlansDiffer` if planning it again, with nothing done in between, gives another plan."""
-    first, second = planner.plan(key, now), planner.plan(key, now)
+    first, second = reconciler.plan(key, now), reconciler.plan(key, now)
     if first == second:
         return first
     raise PlansDiffer(f"{key} was planned twice: " + "; ".join(_differences(first, second)))

@@ -10,9 +10,8 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import Counter
 
@@ -29,6 +28,7 @@ from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.pace import Pace
 from echelon.kube.queue import Debounce, WorkQueue
+from echelon.kube.reconciler import Reconciler, TerminalError
 from echelon.kube.timetable import Timetable
 
 T = TypeVar("T")
@@ -38,24 +38,6 @@ ROUTINE = 100
 CONFLICT_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
-
-
-class TerminalError(Exception):
-    """There is no use in trying again before something changes."""
-
-
-class Reconciler(Protocol):
-    """Decides what is to be done about one object."""
-
-    def plan(self, key: Key, now: datetime) -> Plan:
-        """Read caches and return what is to be done; nothing is written here, and nothing awaited or remembered.
-
-        Planning again, with nothing done in between, gives an equal plan.
-        `act` carries the plan out. With `look_again_after` the key comes back although nothing
-        changed. An exception is logged and the key tried again, later each time; after a `TerminalError` it is left
-        alone until something changes.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -253,9 +235,11 @@ class Controller:
     async def _act(self, key: Key, plan: Plan, intent: object) -> bool:
         """Carry a plan out; return whether all of it was done. Raises the first failure that nobody remembers."""
         error: Exception | None = None
-        done, began = True, asyncio.get_running_loop().time()
+        done, began, remembered = True, asyncio.get_running_loop().time(), False
 
         def is_wanted() -> bool:
+            if remembered and plan.stops_at_failure:
+                return False
             return self._intent is None or self._intent(key) == intent
 
         outcomes = act(
@@ -277,7 +261,9 @@ class Controller:
                         self._on_written(key, outcome)
                 else:
                     done = False
-                    if self._on_failed is None or not self._on_failed(key, outcome):
+                    if self._on_failed is not None and self._on_failed(key, outcome):
+                        remembered = True
+                    else:
                         error = error or outcome.error
         except Superseded:
             done = False

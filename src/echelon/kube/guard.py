@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Entry:
     """An object in the cache of an informer."""
 
     informer: Informer[Any]
@@ -54,8 +54,8 @@ class Guard:
         self._waits = metrics.guard_waits.labels(controller)
         self._timeouts = metrics.guard_timeouts.labels(controller)
         self._informers: list[Informer[Any]] = []
-        self._expected: dict[Key, dict[_Place, _Expected]] = {}
-        self._writers: dict[_Place, dict[Key, None]] = {}  # ordered sets: keys wake in the same order in every replay
+        self._expected: dict[Key, dict[_Entry, _Expected]] = {}
+        self._writers: dict[_Entry, dict[Key, None]] = {}  # ordered sets: keys wake in the same order in every replay
         self._held: set[Key] = set()
         self._heard: dict[Informer[Any], float] = {}
 
@@ -71,10 +71,10 @@ class Guard:
             at = Key(written.namespace, written.name)
             if not informer.selects(written.kind, at, written.labels):
                 continue
-            place = _Place(informer, at)
-            if not _shown(place, written):
-                self._expected.setdefault(key, {})[place] = _Expected(written, deadline)
-                self._writers.setdefault(place, {})[key] = None
+            entry = _Entry(informer, at)
+            if not _shown(entry, written):
+                self._expected.setdefault(key, {})[entry] = _Expected(written, deadline)
+                self._writers.setdefault(entry, {})[key] = None
 
     def hold(self, key: Key) -> float:
         """Return for how many seconds a key has to wait at most; 0 when it may be planned now.
@@ -86,24 +86,24 @@ class Guard:
         if not expected:
             return 0.0
         now = asyncio.get_running_loop().time()
-        for place, awaited in list(expected.items()):
-            if _shown(place, awaited.written):
-                self._settle(key, place)
-            elif now >= self._deadline(place, awaited):
+        for entry, awaited in list(expected.items()):
+            if _shown(entry, awaited.written):
+                self._settle(key, entry)
+            elif now >= self._deadline(entry, awaited):
                 self._timeouts.inc()
-                self._settle(key, place)
+                self._settle(key, entry)
                 extra = {"controller": self._controller, "key": str(key)}
                 _log.warning(
-                    "the cache of %s does not show %s in time", place.informer.kind.plural, place.key, extra=extra
+                    "the cache of %s does not show %s in time", entry.informer.kind.plural, entry.key, extra=extra
                 )
         if not expected:
             return 0.0
         self._held.add(key)
         self._waits.inc()
-        return max(self._deadline(place, awaited) for place, awaited in expected.items()) - now
+        return max(self._deadline(entry, awaited) for entry, awaited in expected.items()) - now
 
-    def _deadline(self, place: _Place, awaited: _Expected) -> float:
-        heard = self._heard.get(place.informer, 0.0) + self._seconds
+    def _deadline(self, entry: _Entry, awaited: _Expected) -> float:
+        heard = self._heard.get(entry.informer, 0.0) + self._seconds
         return max(awaited.deadline, min(heard, awaited.deadline + (_BEHIND - 1) * self._seconds))
 
     def heard(self, informer: Informer[Any], delta: Delta[Any]) -> None:
@@ -111,25 +111,25 @@ class Guard:
         if not self._writers:
             return
         self._heard[informer] = asyncio.get_running_loop().time()
-        place = _Place(informer, identity_of(delta.object).key)
-        for key in tuple(self._writers.get(place, ())):
-            if _shown(place, self._expected[key][place].written):
-                self._settle(key, place)
+        entry = _Entry(informer, identity_of(delta.object).key)
+        for key in tuple(self._writers.get(entry, ())):
+            if _shown(entry, self._expected[key][entry].written):
+                self._settle(key, entry)
                 if key in self._held and key not in self._expected:
                     self._held.discard(key)
                     self._wake(key)
 
-    def _settle(self, key: Key, place: _Place) -> None:
-        expected, writers = self._expected.get(key), self._writers.get(place)
+    def _settle(self, key: Key, entry: _Entry) -> None:
+        expected, writers = self._expected.get(key), self._writers.get(entry)
         if expected is not None:
-            expected.pop(place, None)
+            expected.pop(entry, None)
             if not expected:
                 del self._expected[key]
         if writers is not None:
             writers.pop(key, None)
             if not writers:
-                del self._writers[place]
+                del self._writers[entry]
 
 
-def _shown(place: _Place, written: Written) -> bool:
-    return shows(place.informer, place.key, version=written.resource_version, uid=written.uid)
+def _shown(entry: _Entry, written: Written) -> bool:
+    return shows(entry.informer, entry.key, version=written.resource_version, uid=written.uid)

@@ -48,7 +48,7 @@ class WorkDidNotStop(Exception):
 
 
 @dataclass(frozen=True)
-class _Sight:
+class _Observed:
     """The record as it was read last, and since when it has looked like that."""
 
     lease: Lease | None
@@ -90,7 +90,7 @@ class LeaderElection:
         self._retry_seconds = retry_seconds
         # One request that hangs must leave time for another one.
         self._request_seconds = renew_seconds / 2
-        self._sight: _Sight | None = None
+        self._observed: _Observed | None = None
         self._renewed = 0.0  # when the last successful write of the record was sent
         self._sure = False  # whether the record is, as far as we know, what we wrote last
         self._leading = False
@@ -107,7 +107,7 @@ class LeaderElection:
         where = f"{self._namespace}/{self._name}"
         if self._leading:
             return Check("leader-election", note=f"leading, with the lease {where}")
-        if self._sight is None:
+        if self._observed is None:
             return Check("leader-election", f"it is not known who holds the lease {where}")
         return Check("leader-election", note=f"standing by, {self._holder() or 'nobody'} holds the lease {where}")
 
@@ -235,13 +235,13 @@ class LeaderElection:
             return await self._write_record()
 
     async def _write_record(self) -> bool:
-        began, sight = asyncio.get_running_loop().time(), self._sight
-        if sight is None or (self._held_by_other() and began < sight.since + self._duration_of(sight.spec)):
+        began, observed = asyncio.get_running_loop().time(), self._observed
+        if observed is None or (self._held_by_other() and began < observed.since + self._duration_of(observed.spec)):
             return False
         self._sure = False  # until the answer is here, anything may have been written
-        written = await self._write(sight.lease, self._record(sight.spec))
+        written = await self._write(observed.lease, self._record(observed.spec))
         self._sure, self._renewed = True, began
-        self._sight = _Sight(written, began)
+        self._observed = _Observed(written, began)
         return True
 
     async def _read(self) -> Lease | None:
@@ -253,27 +253,31 @@ class LeaderElection:
 
     def _look(self, lease: Lease | None) -> None:
         """Note what the record says, and whether that is new."""
-        known, now = self._sight, asyncio.get_running_loop().time()
+        known, now = self._observed, asyncio.get_running_loop().time()
         if lease is None:
             # A lease that somebody deleted: its last holder does not know yet. Its time runs on.
             spec = known.spec if known is not None else LeaseSpec()
             gone = known is not None and self._held_by_other() and now < known.since + self._duration_of(spec)
-            self._sight = known if gone else _Sight(None, now)
+            self._observed = known if gone else _Observed(None, now)
         elif known is None or known.lease is None or known.lease.spec != lease.spec:
-            self._sight = _Sight(lease, now)
+            self._observed = _Observed(lease, now)
         else:
-            self._sight = _Sight(lease, known.since)
+            self._observed = _Observed(lease, known.since)
 
     def _holder(self) -> str:
-        return (self._sight.spec.holder_identity or "") if self._sight is not None else ""
+        return (self._observed.spec.holder_identity or "") if self._observed is not None else ""
 
     def _held_by_other(self) -> bool:
         return self._holder() not in ("", self.identity)
 
     def _runs_out_in(self) -> float:
         """Return how long somebody else's lease is still good for; without end if it is not, or nobody's."""
-        sight, now = self._sight, asyncio.get_running_loop().time()
-        left = sight.since + self._duration_of(sight.spec) - now if sight is not None and self._held_by_other() else 0.0
+        observed, now = self._observed, asyncio.get_running_loop().time()
+        left = (
+            observed.since + self._duration_of(observed.spec) - now
+            if observed is not None and self._held_by_other()
+            else 0.0
+        )
         return left if left > 0 else math.inf
 
     def _duration_of(self, spec: LeaseSpec) -> float:
@@ -314,20 +318,20 @@ class LeaderElection:
 
     async def _release(self) -> None:
         """Let the next one begin at once. If that does not work, the lease runs out by itself."""
-        sight = self._sight
-        if sight is None or sight.lease is None or self._holder() != self.identity:
+        observed = self._observed
+        if observed is None or observed.lease is None or self._holder() != self.identity:
             return
-        now = _later_than(sight.spec.renew_time, self._clock.now())
+        now = _later_than(observed.spec.renew_time, self._clock.now())
         record = {
             "holderIdentity": "",
             "leaseDurationSeconds": _RELEASED_SECONDS,
             "renewTime": now,
             "acquireTime": now,
         }
-        self._sight, self._sure = None, False
+        self._observed, self._sure = None, False
         try:
             async with asyncio.timeout(self._request_seconds):
-                await self._write(sight.lease, record)
+                await self._write(observed.lease, record)
         except (errors.ApiError, TimeoutError) as error:
             _log.info("the lease %s/%s was not released and runs out: %s", self._namespace, self._name, error)
 

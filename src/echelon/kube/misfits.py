@@ -15,7 +15,7 @@ from echelon.api.kinds import Kind
 from echelon.kube.errors import Unreadable
 
 
-class Whereabouts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class PartialMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """As much of an object's metadata as it takes to know which object it is, and whose."""
 
     name: str
@@ -29,10 +29,10 @@ class Whereabouts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Misfit(msgspec.Struct, frozen=True, gc=False):
-    """An object that cannot be read."""
+    """An object whose newest state does not fit the type as which it was asked for: which one it is, and why."""
 
     resource: str
-    metadata: Whereabouts
+    metadata: PartialMetadata
     why: str
 
     @property
@@ -43,7 +43,7 @@ class Misfit(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Partial(msgspec.Struct, gc=False):
-    metadata: Whereabouts
+    metadata: PartialMetadata
 
 
 _decode = msgspec.json.Decoder(_Partial).decode

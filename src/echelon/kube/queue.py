@@ -219,6 +219,8 @@ class WorkQueue(Generic[K]):
     def _put_off(self, key: K, priority: int, when: float) -> None:
         waiting = self._later.get(key)
         if waiting is not None:
+            if waiting[0] <= when and waiting[1] <= priority:
+                return
             when, priority = min(when, waiting[0]), min(priority, waiting[1])
         self._later.set(key, when, priority)
 

@@ -7,7 +7,7 @@ the loop has one timer for the first of all keys, and a key that comes up too ea
 import asyncio
 import heapq
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 K = TypeVar("K")
 
@@ -15,11 +15,9 @@ K = TypeVar("K")
 _GARBAGE = 1024
 
 
-class _Waiting(NamedTuple):
-    when: float
-    priority: int
-    order: int  # in which keys began to wait: of those for the same time, the first comes first
-    entered: float  # the time of the key's entry in the heap: never later than its own
+# For which time, with which priority, as which of those that began to wait; and the time of its entry in the
+# heap, never later than the key's own.
+_Waiting: TypeAlias = tuple[float, int, int, float]
 
 
 class Timetable(Generic[K]):
@@ -36,24 +34,25 @@ class Timetable(Generic[K]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def get(self, key: K) -> tuple[float, int] | None:
-        """Return for which time a key waits, and with which priority, if it does."""
-        waiting = self._waiting.get(key)
-        return waiting[:2] if waiting is not None else None
+    def get(self, key: K) -> _Waiting | None:
+        """Return for which time a key waits, and with which priority, if it does; the rest is of no interest."""
+        return self._waiting.get(key)
 
     def set(self, key: K, when: float, priority: int) -> None:
         """Let a key wait for a time of the loop, be it earlier or later than before."""
         waiting = self._waiting.get(key)
-        if waiting is not None and waiting.entered <= when:
-            self._waiting[key] = _Waiting(when, priority, waiting.order, waiting.entered)
-            return
         if waiting is None:
             self._order += 1
-        order = self._order if waiting is None else waiting.order
-        self._waiting[key] = _Waiting(when, priority, order, when)
+            order = self._order
+        else:
+            _, _, order, entered = waiting
+            if entered <= when:
+                self._waiting[key] = (when, priority, order, entered)
+                return
+        self._waiting[key] = (when, priority, order, when)
         heapq.heappush(self._heap, (when, order, key))
         if len(self._heap) > 2 * len(self._waiting) + _GARBAGE:
-            self._heap = [(each.entered, each.order, key) for key, each in self._waiting.items()]
+            self._heap = [(entered, order, key) for key, (_, _, order, entered) in self._waiting.items()]
             heapq.heapify(self._heap)
         if self._timer is None or when < self._timer[0]:
             self._set_timer()
@@ -89,15 +88,15 @@ class Timetable(Generic[K]):
             entered, order, key = heapq.heappop(self._heap)
             if not self._is_true(entered, order, key):
                 continue
-            waiting = self._waiting[key]
-            if waiting.when > now:
-                self._waiting[key] = waiting._replace(entered=waiting.when)
-                heapq.heappush(self._heap, (waiting.when, order, key))
+            when, priority, _, _ = self._waiting[key]
+            if when > now:
+                self._waiting[key] = (when, priority, order, when)
+                heapq.heappush(self._heap, (when, order, key))
                 continue
             del self._waiting[key]
-            self._due(key, waiting.priority)
+            self._due(key, priority)
         self._set_timer()
 
     def _is_true(self, entered: float, order: int, key: K) -> bool:
         waiting = self._waiting.get(key)
-        return waiting is not None and (waiting.entered, waiting.order) == (entered, order)
+        return waiting is not None and waiting[2] == order and waiting[3] == entered

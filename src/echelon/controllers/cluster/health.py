@@ -26,7 +26,7 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.times import format_time
 from echelon.controllers.cluster.contacts import LOOK_SECONDS, Contacts
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME, UNAVAILABLE, UNREACHABLE, Silence, Verdict, judged
 from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
 from echelon.engine.placement.taint_times import with_times
@@ -132,13 +132,13 @@ class HealthReconciler:
         return Plan((patch, Emit(regarding, said.reason, action, said.message, kind)), look_again_after=look_again)
 
 
-def cluster_health_controller(ground: Ground) -> Controller:
+def cluster_health_controller(context: ControllerContext) -> Controller:
     """Return a controller of the health of clusters."""
-    clusters, sets = ground.informer(MANAGED_CLUSTER), ground.informer(MANAGED_CLUSTER_SET)
-    leases = ground.informer(LEASE, fields=f"metadata.name={LEASE_NAME}")
-    contacts = Contacts(clusters, leases, ground.clock, ground.metrics, ground.settings.silent_share)
+    clusters, sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
+    leases = context.informer(LEASE, fields=f"metadata.name={LEASE_NAME}")
+    contacts = Contacts(clusters, leases, context.clock, context.metrics, context.settings.silent_share)
     reconciler = HealthReconciler(clusters, sets, contacts)
-    controller = ground.controller("cluster-health", reconciler, workers=WORKERS)
+    controller = context.controller("cluster-health", reconciler, workers=WORKERS)
     clusters.on_change(reconciler.cluster_changed)
     leases.on_change(contacts.lease_changed)
     controller.watch(clusters, when=_matters)

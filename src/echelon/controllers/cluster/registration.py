@@ -28,7 +28,7 @@ from echelon.api.times import format_time
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.cluster.leaving import CLUSTER_LABEL, LastLook, Left, hold, is_leaving, leave, stays
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.engine.cluster_health import LEASE_NAME
 from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
@@ -150,20 +150,20 @@ class RegistrationReconciler:
         return not live.metadata.owner_references and bool(getattr(live, field) == getattr(ours, field))
 
 
-def cluster_registration_controller(ground: Ground) -> Controller:
+def cluster_registration_controller(context: ControllerContext) -> Controller:
     """Return a controller that lets clusters in."""
-    clusters, works = ground.informer(MANAGED_CLUSTER), ground.informer(MANIFEST_WORK)
-    mine: dict[str, Informer[Any]] = {kind.resource: ground.informer(kind, labels=CLUSTER_LABEL) for kind in _MINE}
+    clusters, works = context.informer(MANAGED_CLUSTER), context.informer(MANIFEST_WORK)
+    mine: dict[str, Informer[Any]] = {kind.resource: context.informer(kind, labels=CLUSTER_LABEL) for kind in _MINE}
     reconciler = RegistrationReconciler(clusters, works, mine)
     controller = Controller(
         NAME,
         reconciler,
-        LastLook(ground.client, reconciler.version_of),
-        ground.clock,
-        recorder=ground.recorder(NAME),
-        random=ground.random,
+        LastLook(context.client, reconciler.version_of),
+        context.clock,
+        recorder=context.recorder(NAME),
+        random=context.random,
         workers=WORKERS,
-        metrics=ground.metrics,
+        metrics=context.metrics,
     )
     controller.watch(clusters, when=_matters)
     controller.watch(works, keys=_home_of, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace))

@@ -26,7 +26,7 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, LabelSelector
 from echelon.api.times import format_time
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.engine.conditions import conditions_to_wire, set_condition
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.sets import ClusterSets
@@ -174,12 +174,12 @@ class ClusterSetReconciler:
         return Plan(status=patch)
 
 
-def cluster_sets_controller(ground: Ground) -> Controller:
+def cluster_sets_controller(context: ControllerContext) -> Controller:
     """Return a controller of sets and bindings."""
-    clusters, sets = ground.informer(MANAGED_CLUSTER), ground.informer(MANAGED_CLUSTER_SET)
-    bindings = ground.informer(MANAGED_CLUSTER_SET_BINDING)
+    clusters, sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
+    bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
     reconciler = ClusterSetReconciler(clusters, sets, bindings)
-    controller = ground.controller("cluster-sets", reconciler, verify=reconciler.verify)
+    controller = context.controller("cluster-sets", reconciler, verify=reconciler.verify)
     controller.watch(sets)
     controller.watch(bindings)
     controller.follow(sets, reconciler.set_changed)

@@ -20,7 +20,7 @@ from echelon.api.multicluster import (
 )
 from echelon.api.multicluster import PlacementDecision as MulticlusterDecision
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.engine.placement.compiled import MAX_NAME
@@ -73,13 +73,13 @@ class MulticlusterReconciler:
         self._removals.begin(key, plan.verdict if isinstance(plan, RemovalPlan) else None)
 
 
-def multicluster_controller(ground: Ground) -> Controller:
+def multicluster_controller(context: ControllerContext) -> Controller:
     """Return a controller that publishes decisions for SIG Multicluster."""
-    placements, decisions = ground.informer(PLACEMENT), decisions_informer(ground)
-    published = ground.informer(MULTICLUSTER_DECISION, indexers={"owner": _owners_of})
+    placements, decisions = context.informer(PLACEMENT), decisions_informer(context)
+    published = context.informer(MULTICLUSTER_DECISION, indexers={"owner": _owners_of})
     removals = RemovalBarrier(MULTICLUSTER_DECISION, _clusters_of, [placements, decisions])
     reconciler = MulticlusterReconciler(placements, decisions, published, removals)
-    controller = ground.controller(
+    controller = context.controller(
         "multicluster", reconciler, workers=WORKERS, on_plan=reconciler.begin, on_written=removals.wrote
     )
     published.on_change(lambda delta: removals.gone(delta.object) if delta.new is None else None)

@@ -7,7 +7,7 @@ from echelon.api.cluster import (
     MANAGED_CLUSTER_SET_BINDING,
 )
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, PlacementDecision
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.index import PlacementCaches, PlacementIndex, is_asked_for
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.reconciler import PlacementReconciler
@@ -36,14 +36,16 @@ COLLECTING = Debounce(quiet=0.1, longest=1.0, after_write=1.0)
 OWN_WRITES_SECONDS = 60.0
 
 
-def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: int = WORKERS) -> Controller:
+def placement_controller(
+    context: ControllerContext, metrics: PlacementMetrics, *, workers: int = WORKERS
+) -> Controller:
     """Return a placement controller."""
-    caches = placement_caches(ground)
-    recorder = MeasuringRecorder(ground.recorder("placement-controller"), metrics)
+    caches = placement_caches(context)
+    recorder = MeasuringRecorder(context.recorder("placement-controller"), metrics)
     removals = RemovalBarrier(PLACEMENT_DECISION, clusters_of, caches.sources)
-    index = PlacementIndex(caches, ground.clock)
+    index = PlacementIndex(caches, context.clock)
     reconciler = PlacementReconciler(index, caches, metrics, recorder, removals)
-    controller = ground.controller(
+    controller = context.controller(
         "placement",
         reconciler,
         recorder=recorder,
@@ -65,18 +67,18 @@ def placement_controller(ground: Ground, metrics: PlacementMetrics, *, workers: 
     return controller
 
 
-def placement_caches(ground: Ground) -> PlacementCaches:
+def placement_caches(context: ControllerContext) -> PlacementCaches:
     """Return the caches of a placement controller."""
     return PlacementCaches(
-        ground.informer(MANAGED_CLUSTER),
-        ground.informer(MANAGED_CLUSTER_SET),
-        ground.informer(MANAGED_CLUSTER_SET_BINDING),
-        ground.informer(ADD_ON_PLACEMENT_SCORE),
-        ground.informer(PLACEMENT),
-        decisions_informer(ground),
+        context.informer(MANAGED_CLUSTER),
+        context.informer(MANAGED_CLUSTER_SET),
+        context.informer(MANAGED_CLUSTER_SET_BINDING),
+        context.informer(ADD_ON_PLACEMENT_SCORE),
+        context.informer(PLACEMENT),
+        decisions_informer(context),
     )
 
 
-def decisions_informer(ground: Ground) -> Informer[PlacementDecision]:
+def decisions_informer(context: ControllerContext) -> Informer[PlacementDecision]:
     """Return the cache of decisions, by owner and by the placement that gives such names."""
-    return ground.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})
+    return context.informer(PLACEMENT_DECISION, indexers={"owner": owners_of, "slot": slot_of})

@@ -10,7 +10,7 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Delete, Plan
 from echelon.engine.work_set.names import SET_LABEL
@@ -55,10 +55,10 @@ def end_of(work: ManifestWork, now: datetime) -> datetime | None:
         return None
 
 
-def work_expiry_controller(ground: Ground) -> Controller:
+def work_expiry_controller(context: ControllerContext) -> Controller:
     """Return a controller of the time to live of works."""
-    works = ground.informer(MANIFEST_WORK)
-    controller = ground.controller("work-expiry", WorkExpiryReconciler(works), workers=WORKERS)
+    works = context.informer(MANIFEST_WORK)
+    controller = context.controller("work-expiry", WorkExpiryReconciler(works), workers=WORKERS)
     controller.watch(works, when=_may_end)
     return controller
 

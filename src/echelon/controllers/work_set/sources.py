@@ -23,7 +23,7 @@ from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.work_set.asking import Asking
 from echelon.controllers.work_set.bound_clusters import BoundClusters
@@ -62,38 +62,38 @@ COLLECT_SECONDS = 0.1
 ROUTINE_SECONDS = 1800.0
 
 
-def work_sets_controller(ground: Ground) -> Controller:
+def work_sets_controller(context: ControllerContext) -> Controller:
     """Return a controller of work sets."""
     caches = Caches(
-        ground.informer(WORK_SET),
-        ground.informer(PLACEMENT),
-        decisions_informer(ground),
-        ground.informer(MANIFEST_WORK),
-        ground.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
+        context.informer(WORK_SET),
+        context.informer(PLACEMENT),
+        decisions_informer(context),
+        context.informer(MANIFEST_WORK),
+        context.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
     )
-    failures = WriteFailures(ground.clock)
-    trust = ground.settings.trust_decisions
-    asking = Asking(ground.client, ground.random, lambda key: controller.queue.add(key))  # noqa: PLW0108 - made below
-    decided = Decided(caches.placements, caches.decisions, ground.clock.now, trust=trust)
-    knowledge = Knowledge(decided, BoundClusters(ground.clock, trust=trust), asking)
-    reconciler = WorkSetReconciler(caches, failures, knowledge, ground.settings)
-    ground.beside.append(asking.run)
+    failures = WriteFailures(context.clock)
+    trust = context.settings.trust_decisions
+    asking = Asking(context.client, context.random, lambda key: controller.queue.add(key))  # noqa: PLW0108 - made below
+    decided = Decided(caches.placements, caches.decisions, context.clock.now, trust=trust)
+    knowledge = Knowledge(decided, BoundClusters(context.clock, trust=trust), asking)
+    reconciler = WorkSetReconciler(caches, failures, knowledge, context.settings)
+    context.background.append(asking.run)
     controller = Controller(
         "work-sets",
         reconciler,
-        ground.client,
-        ground.clock,
-        recorder=ground.recorder("work-sets"),
-        random=ground.random,
+        context.client,
+        context.clock,
+        recorder=context.recorder("work-sets"),
+        random=context.random,
         workers=WORKERS,
-        metrics=ground.metrics,
+        metrics=context.metrics,
         routine_seconds=ROUTINE_SECONDS,
         on_written=reconciler.written,
         on_failed=failures.failed,
         intent=reconciler.intent,
     )
     _follow(controller, reconciler, caches)
-    _follow_clusters(ground, controller, knowledge.bound, caches)
+    _follow_clusters(context, controller, knowledge.bound, caches)
     return controller
 
 
@@ -134,7 +134,7 @@ def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Cache
     controller.watch(caches.revisions, keys=_sets_of)
 
 
-def _follow_clusters(ground: Ground, controller: Controller, bound: BoundClusters, caches: Caches) -> None:
+def _follow_clusters(context: ControllerContext, controller: Controller, bound: BoundClusters, caches: Caches) -> None:
     """Follow what says which clusters a namespace has a say about."""
 
     def concern(namespaces: Iterable[str], *, initial: bool) -> None:
@@ -156,8 +156,8 @@ def _follow_clusters(ground: Ground, controller: Controller, bound: BoundCluster
     def binding_changed(delta: Delta[ManagedClusterSetBinding]) -> None:
         concern(bound.binding_changed(delta), initial=delta.initial)
 
-    clusters, sets = ground.informer(MANAGED_CLUSTER), ground.informer(MANAGED_CLUSTER_SET)
-    bindings = ground.informer(MANAGED_CLUSTER_SET_BINDING)
+    clusters, sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
+    bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
     clusters.on_change(cluster_changed)
     sets.on_change(set_changed)
     bindings.on_change(binding_changed)

@@ -161,12 +161,11 @@ def publish(
         for name in surged
     }
     labels = relabel(here, there, spare)
-    created = set[str]()
     # Further up they would count again for the clusters that they have given away.
     emptied = [WriteStatus(one.name, ()) for one in labels.parked if not wanted.isdisjoint(here[one.name].clusters)]
     stages: list[Sequence[Write]] = [
         *prepare,
-        *(_labelled(stage, here, created) for stage in labels.before),
+        *_labelled(labels.before, here),
         *([unions[name] for name in group] for group in _by_group(sorted(surged, key=changed.index), there)),
         *(
             [WriteStatus(name, there[name].clusters) for name in group]
@@ -185,12 +184,13 @@ def publish(
     )
 
 
-def _labelled(stage: Iterable[Slice], here: Mapping[str, Slice], created: set[str]) -> list[Write]:
-    """The writes that give slices their labels; those that are not there yet are created with them."""
-    writes: list[Write] = []
-    for one in stage:
-        writes.append(WriteLabels(one) if one.name in here or one.name in created else CreateSlice(one))
-        created.add(one.name)
+def _labelled(stages: Iterable[Sequence[Slice]], here: Mapping[str, Slice]) -> list[list[Write]]:
+    """The writes that give slices their labels; those that are not there yet are created with the first of them."""
+    made = set(here)
+    writes: list[list[Write]] = []
+    for stage in stages:
+        writes.append([WriteLabels(one) if one.name in made else CreateSlice(one) for one in stage])
+        made.update(one.name for one in stage)
     return writes
 
 

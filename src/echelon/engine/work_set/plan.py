@@ -15,6 +15,7 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan, Together, Write
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, encode
 from echelon.engine.rollout.model import Phase, Wait
+from echelon.engine.rollout.strategy import Kind
 from echelon.engine.work_set import history
 from echelon.engine.work_set.announce import announcements, farewell
 from echelon.engine.work_set.content import patch_to
@@ -74,7 +75,11 @@ def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
     if works := writing.works():
         actions.append(Together(works))
     actions += _afterwards(work_set, rollout, now)
-    return Plan(tuple(actions), status, _soonest(view, rollout, now), status_waits=True)
+    # A budget holds within a wave, too: writes are made a few at a time, and those to come are no longer in flight.
+    strategies = [each.share.strategy for each in rollout.refs if rollout.back_to is None]
+    limited = any(each is not None and each.kind is not Kind.ALL for each in strategies)
+    soonest = _soonest(view, rollout, now)
+    return Plan(tuple(actions), status, soonest, status_waits=True, stops_at_failure=limited)
 
 
 def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | None:

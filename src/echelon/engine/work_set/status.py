@@ -142,7 +142,7 @@ def _progress(rollout: Rollout, now: datetime) -> RolloutSummary:
         for standing in ref.standings:
             phase = Phase.PROGRESSING if standing.starts else standing.phase
             counted[phase] += 1
-            place = _PLACE.get(phase, 6)
+            place = 4 if standing.cluster in rollout.strangers else _PLACE.get(phase, 6)
             lines[3 if place == 5 and standing.wait is Wait.SOAK else place].append((ref, standing))
     worst = islice((each for line in lines for each in line), MAX_LISTED_CLUSTERS)
     return RolloutSummary(

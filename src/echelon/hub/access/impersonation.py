@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from echelon.api.name_patterns import SUBDOMAIN
 from echelon.hub.access.identity import ACCOUNT_PREFIX, User, account_groups, with_default_group
 from echelon.hub.access.rbac import Attributes
 from echelon.kube.errors import BadRequest
@@ -23,7 +24,7 @@ _PREFIX = "impersonate-"
 _AUTHENTICATION = "authentication.k8s.io"
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_ACCOUNT = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ACCOUNT = re.compile(rf"(?=.{{1,253}}\Z){SUBDOMAIN}")
 
 
 class Impersonation(msgspec.Struct, frozen=True):

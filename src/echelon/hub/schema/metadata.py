@@ -17,6 +17,7 @@ import msgspec
 from echelon.api.base import JSON, JSONObject
 from echelon.api.formats import is_date_time
 from echelon.api.labels import label_value_errors, qualified_name_errors, subdomain_errors
+from echelon.api.name_patterns import LABEL
 from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import explain
 from echelon.kube.errors import MOST_CAUSES, BadRequest, Cause
@@ -29,10 +30,9 @@ MAX_SUBRESOURCE_LENGTH = 256
 FORGET_OWNERS: list[JSONObject] = [{}]  # `managedFields` that ask the server to keep none
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
 )
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1035_RULE = (
@@ -40,7 +40,7 @@ _LABEL_1035_RULE = (
     "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
     f"'{_LABEL_1035}')"
 )
-_is_label = re.compile(_LABEL).fullmatch
+_is_label = re.compile(LABEL).fullmatch
 _is_label_1035 = re.compile(_LABEL_1035).fullmatch
 
 _STRING = {"type": "string"}

@@ -103,6 +103,7 @@ class Log:
         self._garbage: deque[int] = deque()  # positions of rows that nobody needs
         self._garbage_waits = False  # after a failure, until a commit shows that the database works again
         self._failed: list[_Write] = []  # the loop has to hear of this before anything else is written
+        self._trouble = ""  # why the last transaction failed
         self._closing = False
         self._waking: asyncio.AbstractEventLoop | None = None  # who is going to wake the writer
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -120,6 +121,23 @@ class Log:
         ((number, compacted),) = self.query("SELECT id, compacted FROM cluster WHERE name = ?", (cluster,))
         ledger = self._ledgers[cluster] = Ledger(self, number, cluster, compacted, settle)
         return ledger
+
+    async def problem(self) -> str:
+        """Tell what keeps writes from being stored. After a failure it is tried again, without waiting for a write."""
+        if self._thread is not None and not self._thread.is_alive() and not self._closing:
+            return "the thread that writes has ended"
+        if self._trouble:
+            await asyncio.to_thread(self._try)
+        return self._trouble
+
+    def _try(self) -> None:
+        try:
+            with self._database, transaction(self._db):
+                self._db.execute("UPDATE cluster SET compacted = compacted")
+        except sqlite3.Error as error:
+            self._trouble = str(error)
+        else:
+            self._trouble = ""
 
     async def close(self) -> None:
         """Write what is on its way and close the database."""
@@ -196,6 +214,7 @@ class Log:
                 _insert(self._db, [item.row for item in batch])
         except Exception as error:  # noqa: BLE001 - whatever it is, writers must hear of it and the thread must live
             _logger.error("cannot write to %s: %s", self._path, error)
+            self._trouble = str(error) or type(error).__name__
             with self._changed:
                 self._failed = batch
             if not self._post(self._take_back, str(error)):
@@ -204,6 +223,7 @@ class Log:
                     self._queue.clear()
             return False
         self._garbage_waits = False
+        self._trouble = ""
         self._post(_settle, batch, None)
         return True
 

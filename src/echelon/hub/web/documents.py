@@ -7,19 +7,19 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from echelon.api.base import JSONObject
 from echelon.hub.web import discovery, openapi
+from echelon.hub.web.health import ENDPOINTS, Health
 from echelon.hub.web.http import Call, document
 from echelon.hub.web.version import version
 from echelon.kube.errors import MethodNotAllowed, NotFound
 
-_HEALTH = ("healthz", "livez", "readyz")
 _AGGREGATED = "g=apidiscovery.k8s.io"
 
 
 class Documents:
-    """Answers what a client asks about the server itself; `ready` tells whether it takes requests."""
+    """Answers what a client asks about the server itself."""
 
-    def __init__(self, ready: Callable[[], bool], clusters: Callable[[], list[str]]) -> None:
-        self._ready = ready
+    def __init__(self, health: Health, clusters: Callable[[], list[str]]) -> None:
+        self._health = health
         self._clusters = clusters
 
     async def serve(self, call: Call) -> web.StreamResponse:
@@ -44,8 +44,10 @@ class Documents:
                 return document(version())
             case ["metrics"]:
                 return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-            case [name, *rest] if name in _HEALTH and rest in ([], ["ping"]):
-                return self._health(call)
+            case [name, *check] if name in ENDPOINTS and len(check) <= 1:
+                query = call.http.query
+                excluded = query.getall("exclude", [])
+                return await self._health.answer(name, "".join(check), verbose="verbose" in query, excluded=excluded)
             case ["clusters"]:
                 return document({"clusters": self._clusters()})
             case []:
@@ -73,13 +75,6 @@ class Documents:
             case ["apis", name, number]:
                 return document(openapi.document(catalogue, name, number))
         raise NotFound("the server could not find the requested resource")
-
-    def _health(self, call: Call) -> web.Response:
-        if not self._ready():
-            return web.Response(text="[-]ready failed: the server is stopping\n", status=500)
-        if "verbose" in call.http.query:
-            return web.Response(text="[+]ping ok\n[+]log ok\nhealthz check passed\n")
-        return web.Response(text="ok")
 
 
 _PATHS = ["/api", "/apis", "/clusters", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]

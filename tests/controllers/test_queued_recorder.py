@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from echelon.api.core import CONFIG_MAP
-from echelon.controllers.announcing import LAST_WORDS_SECONDS, WAITING, Announcer
+from echelon.controllers.queued_recorder import LAST_WORDS_SECONDS, WAITING, QueuedRecorder
 from echelon.engine.plan import Emit, Reference
 from echelon.fleet.loop import run
 from echelon.kube.metrics import Metrics
@@ -29,9 +29,9 @@ class Slow:
         self.notes.append(event.note)
 
 
-async def stopped(announcer: Announcer, after: float) -> None:
-    """Run an announcer for a while."""
-    task = asyncio.create_task(announcer.run())
+async def stopped(queued: QueuedRecorder, after: float) -> None:
+    """Run a recorder for a while."""
+    task = asyncio.create_task(queued.run())
     await asyncio.sleep(after)
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -45,10 +45,10 @@ def dropped(metrics: Metrics) -> float | None:
 def test_about_one_object_everything_is_written_in_order() -> None:
     async def story() -> None:
         recorder = Slow()
-        announcer = Announcer(recorder, Metrics())
+        queued = QueuedRecorder(recorder, Metrics())
         for number in range(10):
-            await announcer.emit(event(str(number)))
-        await stopped(announcer, 1.0)
+            await queued.emit(event(str(number)))
+        await stopped(queued, 1.0)
         assert recorder.notes == [str(number) for number in range(10)]
 
     run(story())
@@ -57,12 +57,12 @@ def test_about_one_object_everything_is_written_in_order() -> None:
 def test_where_there_is_no_room_warnings_and_ends_take_the_place_of_others() -> None:
     async def story() -> None:
         recorder, metrics = Slow(), Metrics()
-        announcer = Announcer(recorder, metrics)
+        queued = QueuedRecorder(recorder, metrics)
         for number in range(WAITING + 5):
-            await announcer.emit(event(f"normal {number}"))
-        await announcer.emit(event("stopped", "Warning"))
-        await announcer.emit(event("complete", ends=True))
-        await stopped(announcer, 1.0)
+            await queued.emit(event(f"normal {number}"))
+        await queued.emit(event("stopped", "Warning"))
+        await queued.emit(event("complete", ends=True))
+        await stopped(queued, 1.0)
         assert recorder.notes[0] == "normal 2"
         assert recorder.notes[-3:] == [f"normal {WAITING - 1}", "stopped", "complete"]
         assert dropped(metrics) == 7
@@ -73,10 +73,10 @@ def test_where_there_is_no_room_warnings_and_ends_take_the_place_of_others() -> 
 def test_warnings_are_dropped_only_for_lack_of_anything_else() -> None:
     async def story() -> None:
         recorder, metrics = Slow(), Metrics()
-        announcer = Announcer(recorder, metrics)
+        queued = QueuedRecorder(recorder, metrics)
         for number in range(WAITING + 1):
-            await announcer.emit(event(f"warning {number}", "Warning"))
-        await stopped(announcer, 1.0)
+            await queued.emit(event(f"warning {number}", "Warning"))
+        await stopped(queued, 1.0)
         assert recorder.notes[-1] == f"warning {WAITING - 1}"
         assert dropped(metrics) == 1
 
@@ -86,10 +86,10 @@ def test_warnings_are_dropped_only_for_lack_of_anything_else() -> None:
 def test_what_is_important_is_still_said_at_the_end() -> None:
     async def story() -> None:
         recorder = Slow(seconds=0.2)
-        announcer = Announcer(recorder, Metrics())
+        queued = QueuedRecorder(recorder, Metrics())
         for each in (event("begun", "Warning"), event("normal"), event("stopped", "Warning")):
-            await announcer.emit(each)
-        await stopped(announcer, 0.25)
+            await queued.emit(each)
+        await stopped(queued, 0.25)
         assert recorder.notes == ["begun", "stopped"]
 
     run(story())
@@ -97,9 +97,9 @@ def test_what_is_important_is_still_said_at_the_end() -> None:
 
 def test_the_end_waits_only_a_moment_for_it() -> None:
     async def story() -> None:
-        announcer = Announcer(Slow(seconds=3600), Metrics())
-        await announcer.emit(event("stopped", "Warning"))
-        await stopped(announcer, 1.0)
+        queued = QueuedRecorder(Slow(seconds=3600), Metrics())
+        await queued.emit(event("stopped", "Warning"))
+        await stopped(queued, 1.0)
         assert asyncio.get_running_loop().time() <= 1.0 + LAST_WORDS_SECONDS
 
     run(story())

@@ -18,12 +18,12 @@ from echelon.kube.metrics import Metrics
 WRITERS = 4
 WAITING = 2_000  # events for each writer
 # Less than what is left between the loss of a lease and its end for others.
-LAST_WORDS_SECONDS = 0.8  # less than a leader that lost its lease has to stop
+LAST_WORDS_SECONDS = 0.8
 
 _log = logging.getLogger(__name__)
 
 
-class Announcer:
+class QueuedRecorder:
     """A recorder that returns at once; `run` it for as long as there may be events."""
 
     def __init__(self, recorder: Recorder, metrics: Metrics) -> None:
@@ -33,9 +33,9 @@ class Announcer:
 
     async def emit(self, event: Emit) -> None:
         """Have an event written some time."""
-        self.announce(event)
+        self.put(event)
 
-    def announce(self, event: Emit) -> None:
+    def put(self, event: Emit) -> None:
         """Have an event written some time."""
         about = f"{event.regarding.namespace}/{event.regarding.name}"
         dropped = self._queues[zlib.crc32(about.encode()) % WRITERS].put(event)

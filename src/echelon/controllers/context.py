@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.controllers.announcing import Announcer
+from echelon.controllers.queued_recorder import QueuedRecorder
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.plan import Emit, Plan, Reference
 from echelon.kube.act import Failed, Recorder, Written
@@ -19,12 +19,13 @@ from echelon.kube.cache import Indexer
 from echelon.kube.checking import Verify
 from echelon.kube.client import Client, Writer
 from echelon.kube.clock import Clock
-from echelon.kube.controller import Controller, Reconciler
+from echelon.kube.controller import Controller
 from echelon.kube.events import EventRecorder
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.misfits import Misfit
 from echelon.kube.queue import Debounce
+from echelon.kube.reconciler import Reconciler
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ class ControllerOptions(TypedDict, total=False):
 
 
 @dataclass
-class Ground:
+class ControllerContext:
     """Makes informers, recorders and controllers."""
 
     client: Client
@@ -54,14 +55,14 @@ class Ground:
     metrics: Metrics
     instance: str  # of this process, in the events that it writes
     settings: ControllerSettings = DEFAULTS
-    announcers: list[Announcer] = field(default_factory=list)
-    beside: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # what else runs with the controllers
+    recorders: list[QueuedRecorder] = field(default_factory=list)
+    background: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # what else runs with the controllers
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
     _indexed: dict[tuple[str, str], Mapping[str, Indexer[Any]]] = field(default_factory=dict)
-    _reader: Announcer = field(init=False)  # tells of objects that cannot be read
+    _of_informers: QueuedRecorder = field(init=False)  # tells of objects that cannot be read
 
     def __post_init__(self) -> None:
-        self._reader = self.recorder("informers")
+        self._of_informers = self.recorder("informers")
 
     def informer(
         self,
@@ -103,16 +104,16 @@ class Ground:
             return
         regarding = Reference(informer.kind, meta.name, meta.namespace, meta.uid)
         note = f"it does not fit its type and counts neither as changed nor as gone: {misfit.why}"
-        self._reader.announce(Emit(regarding, "Unreadable", "Read", note, "Warning"))
+        self._of_informers.put(Emit(regarding, "Unreadable", "Read", note, "Warning"))
 
-    def recorder(self, reporting_controller: str) -> Announcer:
+    def recorder(self, reporting_controller: str) -> QueuedRecorder:
         """Return what writes events in the name of a controller."""
         direct = EventRecorder(
             self.client, self.clock, reporting_controller, self.instance, random=self.random, metrics=self.metrics
         )
-        announcer = Announcer(direct, self.metrics)
-        self.announcers.append(announcer)
-        return announcer
+        recorder = QueuedRecorder(direct, self.metrics)
+        self.recorders.append(recorder)
+        return recorder
 
     def controller(
         self,
