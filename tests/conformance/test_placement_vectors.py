@@ -15,9 +15,9 @@ from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.groups import group_size, regroup
+from echelon.engine.placement.placement_scheduler import schedule
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.slices import Slice, reslice
-from echelon.engine.placement.standing import schedule
 from tests.conformance.vectors import files, lines
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"

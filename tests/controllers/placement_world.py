@@ -24,6 +24,7 @@ from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers, Lease
+from echelon.controllers.settings import ControllerSettings
 from echelon.engine.placement import desired
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.publish import publish
@@ -175,7 +176,15 @@ class People:
 
 async def controller(client: FaultyClient, *, name: str = "only", lease: Lease | None = None) -> None:
     chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
-    made = Controllers(client, running().clock, ["placement"], random=chance, metrics=Metrics(), instance=name)
+    made = Controllers(
+        client,
+        running().clock,
+        ["placement"],
+        random=chance,
+        metrics=Metrics(),
+        instance=name,
+        settings=ControllerSettings(strict=True),
+    )
     await made.run(lease)
 
 

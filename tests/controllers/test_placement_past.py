@@ -15,6 +15,7 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CL
 from echelon.api.core import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers
+from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, MergePatch
@@ -49,7 +50,13 @@ async def people(client: Client) -> None:
 async def controller(client: FaultyClient) -> None:
     chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
     await Controllers(
-        client, running().clock, ["placement"], random=chance, metrics=Metrics(), instance="simulated"
+        client,
+        running().clock,
+        ["placement"],
+        random=chance,
+        metrics=Metrics(),
+        instance="simulated",
+        settings=ControllerSettings(strict=True),
     ).run()
 
 

@@ -5,11 +5,16 @@ One life proves little, so there are as many as the budget allows, of a tenth of
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from unittest.mock import patch
 
 import pytest
 
-from echelon.fleet.simulation import seeds
+from echelon.api.cluster import ManagedCluster
+from echelon.api.keys import Key
+from echelon.controllers.placement.index import PlacementIndex
+from echelon.fleet.simulation import SimulationFailed, seeds
+from echelon.kube.informer import Delta
 from tests.budgets import Lives
 from tests.controllers.placement_world import SEEN, live
 
@@ -33,6 +38,18 @@ def test_nobody_vanishes_whatever_goes_wrong(lives: Lives) -> None:
 def test_a_plan_on_an_old_view_of_its_own_groups_hides_nobody(seed: int) -> None:
     """In these lives the stream of decisions is lost in the middle of an update, and something changes meanwhile."""
     live(seed)
+
+
+def test_a_change_that_an_index_missed_is_noticed() -> None:
+    def forgetful(index: PlacementIndex, delta: Delta[ManagedCluster]) -> Iterable[Key]:
+        return () if delta.object.metadata.name == "s1" else followed(index, delta)
+
+    followed = PlacementIndex.cluster_changed
+    with (
+        patch.object(PlacementIndex, "cluster_changed", forgetful),
+        pytest.raises(SimulationFailed, match="indexes were not what the caches say: cluster s1 is missing"),
+    ):
+        live(0)
 
 
 def test_these_lives_are_not_boring() -> None:

@@ -18,9 +18,11 @@ from echelon.controllers.running import Controllers
 from echelon.fleet.loop import running
 from echelon.hub.client import InProcessClient
 from echelon.hub.server import ROOT
+from echelon.kube.errors import Forbidden
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import Hub, told
 from tests.controllers.test_rolling_update import members, strategy
+from tests.controllers.test_stale_caches import start
 from tests.controllers.test_taints import taint
 
 EXACT = {
@@ -82,6 +84,35 @@ async def one_write(hub: Hub) -> None:
     await client.died.wait()
     life.cancel()
     await asyncio.gather(life, return_exceptions=True)
+
+
+class Refused(InProcessClient):
+    """May not create decisions at first."""
+
+    allowed = False
+
+    async def create(self, kind: Any, body: Any, *args: Any, **options: Any) -> Any:
+        if kind.resource == PLACEMENT_DECISION.resource and not self.allowed:
+            raise Forbidden("decisions are not to be created yet")
+        return await super().create(kind, body, *args, **options)
+
+
+def test_a_choice_that_was_never_written_is_not_remembered() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.bound_set()
+        await hub.clusters(["a", "b"])
+        await hub.score("a", 50)
+        client = Refused(hub.client._cluster, ROOT)
+        start(hub, client)
+        await hub.place(numberOfClusters=1, prioritizerPolicy=EXACT)
+        await hub.settle(5)
+        # It would not be enough to win from a cluster that was chosen already.
+        await hub.score("b", 100)
+        client.allowed = True
+        await hub.settle(200)
+        assert await hub.selected() == ["b"]
+
+    told(story)
 
 
 async def nothing(_: Hub) -> None:

@@ -177,7 +177,7 @@ def test_whoever_remembers_what_a_plan_relied_on_hears_of_it_before_it_is_carrie
         here.start(controller)
         await here.client.create(CONFIG_MAP, body("a"), "default")
         await asyncio.sleep(5)
-        assert heard == ["plan default/a of 1", "written default/a"]
+        assert heard == ["plan default/a of 1", "written default/a", "plan default/a of 0"]
 
     told(story)
 

@@ -84,7 +84,8 @@ class Controller:
 
         `debounce` says how long the keys are collected that the handlers of `follow` return; they are not if it is not
         given.
-        `on_plan` hears of each plan that is about to be carried out; caches are as they were when it was made.
+        `on_plan` hears of each plan that is about to be carried out, also of an empty one; caches are as they were when
+        it was made.
         `on_written` hears of each write that the server confirmed, and for which key it was made; `on_failed` of those
         that failed. It returns whether the next plan does without that write, tells of it, and says when to try again;
         otherwise the failure is that of the whole plan, which is made again later.
@@ -215,6 +216,8 @@ class Controller:
             intent = self._intent(key) if self._intent is not None else None
             now = self._clock.now()
             plan = plan_twice(self._reconciler, key, now) if self._strict else self._reconciler.plan(key, now)
+            if self._on_plan is not None:
+                self._on_plan(key, plan)
             # Most plans are empty: all is as it should be.
             done = plan.empty or await self._act(key, plan, intent)
         except PlansDiffer:
@@ -233,8 +236,6 @@ class Controller:
         """Carry a plan out; return whether all of it was done. Raises the first failure that nobody remembers."""
         error: Exception | None = None
         done, began, remembered = True, asyncio.get_running_loop().time(), False
-        if self._on_plan is not None:
-            self._on_plan(key, plan)
 
         def is_wanted() -> bool:
             if remembered and plan.stops_at_failure:

@@ -12,8 +12,8 @@ from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import FleetIndex
+from echelon.engine.placement.placement_scheduler import schedule
 from echelon.engine.placement.schedule import Schedule
-from echelon.engine.placement.standing import schedule
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SET_LABEL = "cluster.open-cluster-management.io/clusterset"

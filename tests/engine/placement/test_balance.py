@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from echelon.api.keys import Key
 from echelon.engine.placement.balance import DecisionCounter
-from echelon.engine.placement.fleet import Names
+from echelon.engine.placement.facts import Names
 
 STEP = st.tuples(
     st.sampled_from("pqr"), st.sampled_from(["add", "remove", "replace"]), st.frozensets(st.sampled_from("abcd"))

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from echelon.engine.placement.fleet import Cluster, FleetIndex, Names
+from echelon.engine.placement.facts import Names
+from echelon.engine.placement.fleet import Cluster, FleetIndex
 from tests.engine.placement.building import cluster, fleet_of, taint, wire_time
 
 

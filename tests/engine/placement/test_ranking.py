@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.placement import ranking
-from echelon.engine.placement.fleet import Names
+from echelon.engine.placement.facts import Names
 from echelon.engine.placement.ranking import Ranking, first
 
 TOTALS = st.dictionaries(st.integers(0, 40), st.integers(-2, 2), max_size=40)

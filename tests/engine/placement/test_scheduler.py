@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
 from echelon.api.cluster import ManagedCluster
 from echelon.api.keys import Key
 from echelon.engine.placement import ranking
-from echelon.engine.placement.scheduler import Scheduler
-from echelon.engine.placement.standing import schedule
+from echelon.engine.placement.placement_scheduler import schedule
+from echelon.engine.placement.scheduler import Observed, Scheduler
 from tests.engine.placement.building import (
     NOW,
     SET_LABEL,
@@ -70,7 +71,8 @@ PLACEMENTS = [
 ]
 KEYS = [Key(each.metadata.namespace, each.metadata.name) for each in PLACEMENTS]
 
-CLUSTERS = st.sampled_from([f"c{number}" for number in range(6)])
+NAMES = [f"c{number}" for number in range(6)]
+CLUSTERS = st.sampled_from(NAMES)
 STATE = st.fixed_dictionaries(
     {
         "labels": st.fixed_dictionaries(
@@ -130,31 +132,41 @@ class World:
         self.now = NOW
         self.concerned = set(KEYS)
         self.last: dict[Any, Any] = {}
-        self.known: set[str] = set()
+        self.sources: dict[Any, Any] = {}  # all that the scheduler was told, as it is now
+        self.decided: dict[Key, Any] = {}
         for each in PLACEMENTS:
             self.scheduler.placement(each)
 
     def step(self, step: Any) -> None:
-        scheduler = self.scheduler
+        scheduler, sources = self.scheduler, self.sources
         match step:
             case ("cluster", name, state):
-                self.concerned |= scheduler.cluster(cluster(name, **state))
+                sources["cluster", name] = cluster(name, **state)
+                self.concerned |= scheduler.cluster(sources["cluster", name], self.now)
             case ("cluster_gone", name):
+                sources.pop(("cluster", name), None)
                 self.concerned |= scheduler.cluster_gone(name)
             case ("set", source):
+                sources["set", source.metadata.name] = source
                 self.concerned |= scheduler.cluster_set(source)
             case ("set_gone", name):
+                sources.pop(("set", name), None)
                 self.concerned |= scheduler.cluster_set_gone(name)
             case ("bind", name, namespace):
+                sources["binding", namespace, name] = binding(name, namespace)
                 self.concerned |= scheduler.binding(binding(name, namespace))
             case ("unbind", name):
+                sources.pop(("binding", "ns", name), None)
                 self.concerned |= scheduler.binding_gone("ns", name)
             case ("score", name, value, until):
-                self.concerned |= scheduler.score(score(name, "demo", until, s=value))
+                sources["score", name] = score(name, "demo", until, s=value)
+                self.concerned |= scheduler.score(sources["score", name])
             case ("score_gone", name):
+                sources.pop(("score", name), None)
                 self.concerned |= scheduler.score_gone(name, "demo")
             case ("publish", key):
                 if key in self.last and not self.last[key]["failed"]:
+                    self.decided[key] = self.last[key]["selected"]
                     scheduler.decided(key, self.last[key]["selected"])
                     # Others look at it when they are next scheduled: that others moved is no reason to move.
                     self.concerned = set(KEYS)
@@ -164,7 +176,31 @@ class World:
             key for key, seen in self.last.items() if seen["look_again"] and seen["look_again"] <= self.now
         }
 
+    def of(self, kind: str) -> list[Any]:
+        return [source for key, source in self.sources.items() if key[0] == kind]
+
+    def differences(self) -> list[str]:
+        scheduler, sources = self.scheduler, self.sources
+        found: list[str | None] = [*scheduler.sets.differences(self.of("set"), self.of("binding"))]
+        for name in NAMES:
+            found += scheduler.addons.differences(name, "demo", sources.get(("score", name)))
+        found += scheduler.fleet.differences(NAMES, lambda name: sources.get(("cluster", name)))
+        for source, key in zip(PLACEMENTS, KEYS, strict=True):
+            found += [
+                *scheduler.differences(key, source),
+                *scheduler.decisions.differences(key, self.decided.get(key, ())),
+            ]
+        for numbers in scheduler.slices():
+            found += scheduler.decisions.miscounted(numbers)
+        return [difference for difference in found if difference]
+
+    def rebuilt(self) -> Scheduler:
+        clusters, sets, bindings, scores = map(self.of, ("cluster", "set", "binding", "score"))
+        observed = Observed(clusters, sets, bindings, scores, PLACEMENTS, self.decided)
+        return Scheduler.of(observed, self.now, self.scheduler)
+
     def check(self) -> None:
+        assert self.differences() == []
         for source, key in zip(PLACEMENTS, KEYS, strict=True):
             if key in self.concerned:
                 result = self.scheduler.schedule(key, self.now)
@@ -187,6 +223,13 @@ class World:
             else:
                 assert (key, actual) == (key, expected)
         self.concerned = set()
+
+    def check_rebuilt(self) -> None:
+        """What is made again from all that there is schedules as what followed every change."""
+        rebuilt = self.rebuilt()
+        for key in KEYS:
+            followed, made_again = self.scheduler.schedule(key, self.now), rebuilt.schedule(key, self.now)
+            assert (key, shown(made_again)) == (key, shown(followed))
 
 
 def shown(result: Any) -> dict[str, Any]:
@@ -221,8 +264,49 @@ def test_following_changes_equals_starting_from_scratch(runners_up: int, steps: 
         for each in steps:
             world.step(each)
             world.check()
+        world.check_rebuilt()
     finally:
         ranking._RUNNERS_UP = remembered
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ("cluster", "c0", {"labels": {"env": "prod"}}),
+        ("cluster", "c5", {}),
+        ("cluster_gone", "c0"),
+        ("set", cluster_set("one", {"matchLabels": {"env": "prod"}})),
+        ("set_gone", "one"),
+        ("bind", "one", "other"),
+        ("unbind", "one"),
+        ("score", "c0", 3, None),
+        ("score_gone", "c1"),
+    ],
+)
+def test_a_change_that_was_missed_is_a_difference(step: Any) -> None:
+    world, missed = World(), World()
+    for each in (
+        ("set", cluster_set("one")),
+        ("bind", "one", "ns"),
+        ("cluster", "c0", {"labels": {SET_LABEL: "one"}}),
+        ("score", "c1", 1, None),
+    ):
+        world.step(each)
+        missed.step(each)
+    world.check()
+    missed.step(step)
+    world.sources = missed.sources
+    assert world.differences() != []
+
+
+def test_a_count_that_was_missed_is_a_difference() -> None:
+    scheduler = Scheduler()
+    scheduler.decided(KEYS[0], ["a"])
+    assert [*scheduler.decisions.differences(KEYS[0], ["b"])] == [
+        f"placement {KEYS[0]} has ['b'] that are not counted, and not ['a']"
+    ]
+    scheduler.decisions._at[2] = scheduler.decisions._at.pop(1)
+    assert [*scheduler.decisions.miscounted(BitMap([0]))] == ["cluster a is counted 2 times wrongly"]
 
 
 def test_a_deleted_placement_takes_its_decisions_with_it() -> None:

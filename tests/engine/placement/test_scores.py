@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from echelon.api.scheduling import PrioritizerPolicy
-from echelon.engine.placement.scores import PolicyError, weigh
+from echelon.engine.placement.scores import PolicyError, compile_prioritizers
 from tests.engine.placement.building import (
     addon,
     builtin,
@@ -102,8 +102,8 @@ def test_prefer_no_select_does_nothing_unless_it_is_asked_for() -> None:
 
 
 def weights(policy: dict[str, Any]) -> list[tuple[str, int]]:
-    found = weigh(msgspec.convert(policy, PrioritizerPolicy))
-    return [(prioritizer.name, weight) for prioritizer, weight in found.prioritizers]
+    found = compile_prioritizers(msgspec.convert(policy, PrioritizerPolicy))
+    return [(prioritizer.name, weight) for prioritizer, weight in found.weighted]
 
 
 def test_additive_keeps_the_defaults_and_exact_does_not() -> None:
@@ -138,7 +138,7 @@ def test_a_built_in_entry_that_carries_an_add_on_is_one_of_its_own() -> None:
 )
 def test_policies_that_mean_nothing_are_refused(policy: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError) as refused:
-        weigh(msgspec.convert(policy, PrioritizerPolicy))
+        compile_prioritizers(msgspec.convert(policy, PrioritizerPolicy))
     assert str(refused.value) == message
 
 

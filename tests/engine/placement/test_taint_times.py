@@ -1,6 +1,7 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,13 @@ def test_a_taint_with_another_value_or_effect_is_a_new_one() -> None:
     for new in (taint("k", value="w"), taint("k", "NoSelectIfNew", "v")):
         (found,) = with_times(of(new), before, NOW)
         assert found.time_added == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("times", [(None, -60), (-60, None), (None, None)])
+def test_the_same_taints_keep_their_times_also_if_one_is_there_twice(times: tuple[float | None, ...]) -> None:
+    given = of(*(taint("k", added=each) for each in times))
+    first = with_times(given, (), NOW)
+    assert with_times(given, first, NOW + timedelta(seconds=5)) == first
 
 
 def test_without_a_time_to_give_it_stays_without() -> None:

@@ -5,7 +5,9 @@ right if somebody changed it, unless the set says that this is not wanted. An ac
 `default`, so that whoever binds it gets every cluster that nobody has put elsewhere.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -52,7 +54,13 @@ _GIVEN_WIRE: dict[str, JSONObject] = {
 class ClusterSetReconciler:
     """Plans sets, whose keys have no namespace, and bindings, whose keys have one."""
 
-    def __init__(self, sets: Informer[ManagedClusterSet], bindings: Informer[ManagedClusterSetBinding]) -> None:
+    def __init__(
+        self,
+        clusters: Informer[ManagedCluster],
+        sets: Informer[ManagedClusterSet],
+        bindings: Informer[ManagedClusterSetBinding],
+    ) -> None:
+        self._clusters = clusters
         self._sets = sets
         self._bindings = bindings
         self._fleet = FleetIndex()
@@ -71,12 +79,31 @@ class ClusterSetReconciler:
         concerned = [Key("", name) for name, found in known if found is not None and found.moved(change)]
         return [*concerned, Key("", DEFAULT)] if new and _joins_default(new) else concerned
 
-    def set_changed(self, delta: Delta[ManagedClusterSet]) -> None:
-        """Follow a set."""
+    def set_changed(self, delta: Delta[ManagedClusterSet]) -> list[Key]:
+        """Follow a set; return the bindings that lead to it if it came or went."""
+        name = delta.object.metadata.name
         if delta.new is None:
-            self._known.remove(delta.object.metadata.name)
+            self._known.remove(name)
         else:
             self._known.update(delta.new)
+        if delta.old is not None and delta.new is not None:
+            return []
+        return [key_of(binding) for binding in self._bindings.values() if binding.spec.cluster_set == name]
+
+    def verify(self) -> Iterator[str | None]:
+        """Tell what is known otherwise than from the caches, and make it again then; None where one may pause."""
+        wrong = False
+        names = [cluster.metadata.name for cluster in self._clusters.values()]
+        clusters = self._fleet.differences(names, lambda name: self._clusters.get(Key("", name)))
+        for difference in chain(self._known.differences(self._sets.values(), ()), clusters):
+            wrong = wrong or difference is not None
+            yield difference
+        if wrong:
+            self._fleet, self._known = FleetIndex(), ClusterSets()
+            for cluster in self._clusters.values():
+                self._fleet.update(cluster)
+            for found in self._sets.values():
+                self._known.update(found)
 
     def _plan_set(self, key: Key, now: datetime) -> Plan:
         found = self._sets.get(key)
@@ -151,23 +178,12 @@ def cluster_sets_controller(context: ControllerContext) -> Controller:
     """Return a controller of sets and bindings."""
     clusters, sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
     bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
-    reconciler = ClusterSetReconciler(sets, bindings)
-    controller = context.controller("cluster-sets", reconciler)
-    sets.on_change(reconciler.set_changed)
-
-    def cluster_changed(delta: Delta[ManagedCluster]) -> None:
-        for key in reconciler.cluster_changed(delta):
-            controller.queue.add(key)
-
-    clusters.on_change(cluster_changed)
-
-    def bindings_of(found: ManagedClusterSet) -> list[Key]:
-        return [key_of(binding) for binding in bindings.values() if binding.spec.cluster_set == found.metadata.name]
-
+    reconciler = ClusterSetReconciler(clusters, sets, bindings)
+    controller = context.controller("cluster-sets", reconciler, verify=reconciler.verify)
     controller.watch(sets)
-    controller.watch(sets, keys=bindings_of, when=lambda delta: delta.old is None or delta.new is None)
     controller.watch(bindings)
-    controller.watch(clusters, keys=lambda _: ())
+    controller.follow(sets, reconciler.set_changed)
+    controller.follow(clusters, reconciler.cluster_changed)
     for name in _GIVEN:
         controller.queue.add(Key("", name))
     return controller

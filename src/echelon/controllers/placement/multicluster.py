@@ -21,10 +21,10 @@ from echelon.api.multicluster import (
 from echelon.api.multicluster import PlacementDecision as MulticlusterDecision
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.controllers.context import ControllerContext
-from echelon.controllers.placement.doubt import LOOK_AGAIN, Doubt
+from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan
 from echelon.controllers.placement.sources import decisions_informer
+from echelon.engine.placement.compiled import MAX_NAME
 from echelon.engine.placement.mirror import DeleteMirrored, MirroredDecision, Write, mirror, mirrored_decisions
-from echelon.engine.placement.recipe import MAX_NAME
 from echelon.engine.placement.slices import read_slice, readable_index
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan
 from echelon.kube.controller import Controller
@@ -43,19 +43,17 @@ class MulticlusterReconciler:
         placements: Informer[Placement],
         decisions: Informer[PlacementDecision],
         published: Informer[MulticlusterDecision],
-        doubt: Doubt[MulticlusterDecision],
+        removals: RemovalBarrier[MulticlusterDecision],
     ) -> None:
         self._placements = placements
         self._decisions = decisions
         self._published = published
-        self._doubt = doubt
+        self._removals = removals
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one placement."""
-        del now
         placement = self._placements.get(key)
         if placement is None or placement.metadata.deletion_timestamp or len(key.name) > MAX_NAME:
-            self._doubt.forget(key)
             return NOTHING
         uid = placement.metadata.uid
         decisions = [one for one in self._decisions.by_index("owner", uid) if not one.metadata.deletion_timestamp]
@@ -65,19 +63,26 @@ class MulticlusterReconciler:
             return NOTHING
         writes = mirror([_mirrored(one) for one in there.values()], desired)
         wanted = {cluster for one in desired for cluster in one.clusters}
-        if writes and self._doubt.about(key, there.values(), wanted):
-            return Plan(look_again_after=LOOK_AGAIN)
-        return Plan(tuple(_action(placement, there, write) for write in writes))
+        verdict = self._removals.judge(key, there.values(), wanted, now) if writes else None
+        if verdict is not None and verdict.must_wait:
+            return RemovalPlan(look_again_after=LOOK_AGAIN, verdict=verdict)
+        return RemovalPlan(tuple(_action(placement, there, write) for write in writes), verdict=verdict)
+
+    def begin(self, key: Key, plan: Plan) -> None:
+        """Hear that a plan begins to be carried out."""
+        self._removals.begin(key, plan.verdict if isinstance(plan, RemovalPlan) else None)
 
 
 def multicluster_controller(context: ControllerContext) -> Controller:
     """Return a controller that publishes decisions for SIG Multicluster."""
     placements, decisions = context.informer(PLACEMENT), decisions_informer(context)
     published = context.informer(MULTICLUSTER_DECISION, indexers={"owner": _owners_of})
-    doubt = Doubt(MULTICLUSTER_DECISION, _clusters_of, [placements, decisions])
-    reconciler = MulticlusterReconciler(placements, decisions, published, doubt)
-    controller = context.controller("multicluster", reconciler, workers=WORKERS, on_written=doubt.wrote)
-    published.on_change(lambda delta: doubt.gone(delta.object) if delta.new is None else None)
+    removals = RemovalBarrier(MULTICLUSTER_DECISION, _clusters_of, [placements, decisions])
+    reconciler = MulticlusterReconciler(placements, decisions, published, removals)
+    controller = context.controller(
+        "multicluster", reconciler, workers=WORKERS, on_plan=reconciler.begin, on_written=removals.wrote
+    )
+    published.on_change(lambda delta: removals.gone(delta.object) if delta.new is None else None)
     controller.watch(placements, when=lambda delta: delta.old is None or delta.new is None)
     controller.watch(decisions, keys=_placements_of)
     controller.watch(published, keys=_placements_of)

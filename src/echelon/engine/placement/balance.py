@@ -5,12 +5,13 @@ Decisions come as the set of clusters that a placement is meant to have: what a 
 counted.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from pyroaring import BitMap
 
 from echelon.api.keys import Key
-from echelon.engine.placement.fleet import Names
+from echelon.engine.placement.facts import Names
 
 _REMEMBERED = 1024  # changes that followers can catch up with
 
@@ -66,6 +67,27 @@ class DecisionCounter:
             return 0
         # The placement holds a cluster at most once, so it can lower the maximum by one at most.
         return self._highest - int(self._at[self._highest].issubset(self.own(besides)))
+
+    def differences(self, placement: Key, clusters: Iterable[str]) -> Iterator[str]:
+        """Tell which clusters are counted otherwise than for a placement that has these."""
+        due, known = frozenset(clusters), frozenset(self._names.of(self.own(placement)))
+        if known != due:
+            yield f"placement {placement} has {sorted(due - known)} that are not counted, and not {sorted(known - due)}"
+
+    def miscounted(self, numbers: BitMap) -> Iterator[str]:
+        """Tell which of some clusters are at another level than as many placements as have them."""
+        counts = Counter(number for own in self._own.values() for number in own & numbers)
+        for level, clusters in self._at.items():
+            for number in clusters & numbers:
+                if counts.pop(number, 0) != level:
+                    yield f"cluster {self._names[number]} is counted {level} times wrongly"
+        yield from (
+            f"cluster {self._names[number]} is had {count} times, and not counted" for number, count in counts.items()
+        )
+
+    def placements(self) -> list[Key]:
+        """Return whose clusters are counted."""
+        return list(self._own)
 
     @property
     def position(self) -> int:

@@ -47,7 +47,7 @@ class DesiredSlices:
 def desired_slices(placement: Placement, schedule: Schedule, current: CurrentSlices) -> DesiredSlices:
     """Return the decisions that a placement is to have, with as few changes as possible."""
     stamp = strategy_stamp(placement, current.stamp)
-    if schedule.recipe is None or schedule.outcome.failed:
+    if schedule.compiled is None or schedule.outcome.failed:
         groups = _kept(current)
         stamp = current.stamp if current.memory.clusters else stamp
     else:
@@ -57,7 +57,7 @@ def desired_slices(placement: Placement, schedule: Schedule, current: CurrentSli
         )
         members = schedule.groups
         size = group_size(placement.spec.decision_strategy.group_strategy.clusters_per_decision_group, len(members))
-        names = [name for name, _ in schedule.recipe.groups]
+        names = [name for name, _ in schedule.compiled.groups]
         groups = regroup(current.memory.groups if same else (), members, names, size)
     others = (Slice(name, _SOMEBODY, 0, 0, (_SOMEBODY,)) for name in current.taken)
     return DesiredSlices(reslice(placement.metadata.name, (*current.slices, *others), groups), stamp)

@@ -11,11 +11,11 @@ from pyroaring import BitMap
 
 from echelon.api.labels import Requirement
 from echelon.engine.placement import expressions
+from echelon.engine.placement.compiled import CompiledPlacement, Predicate
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.ranking import first
-from echelon.engine.placement.recipe import Predicate, Recipe
 from echelon.engine.placement.schedule import Part, Schedule
-from echelon.engine.placement.scores import Contest
+from echelon.engine.placement.scores import ScoringContext
 from echelon.engine.placement.taints import LONG_AGO, Verdict, judge
 
 
@@ -43,7 +43,7 @@ def explain(schedule: Schedule, fleet: FleetIndex, clusters: Iterable[str] | Non
     """Explain some clusters of a schedule, or all; by name."""
     wanted = [fleet.find(name) for name in sorted(set(clusters))] if clusters is not None else list(fleet)
     found = [cluster for cluster in wanted if cluster is not None]
-    if schedule.recipe is None or schedule.contest is None:
+    if schedule.compiled is None or schedule.context is None:
         message = f"the placement is misconfigured: {schedule.outcome.message}"
         return [Explanation(each.name, selected=False, reason="Misconfigured", message=message) for each in found]
     passed = BitMap([each.id for each in found]) & schedule.feasible
@@ -52,10 +52,10 @@ def explain(schedule: Schedule, fleet: FleetIndex, clusters: Iterable[str] | Non
     explained = []
     for cluster in found:
         if cluster.id not in schedule.feasible:
-            out = _filtered(cluster, schedule, schedule.recipe, schedule.contest)
+            out = _filtered(cluster, schedule, schedule.compiled, schedule.context)
             explained.append(Explanation(cluster.name, selected=False, reason=out.reason, message=out.message))
             continue
-        out = _ranked(cluster, schedule, schedule.recipe, ranks[cluster.id])
+        out = _ranked(cluster, schedule, schedule.compiled, ranks[cluster.id])
         explained.append(
             Explanation(
                 cluster.name,
@@ -65,33 +65,33 @@ def explain(schedule: Schedule, fleet: FleetIndex, clusters: Iterable[str] | Non
                 rank=ranks[cluster.id],
                 total=totals[cluster.id],
                 parts=parts[cluster.name],
-                until=_judged(cluster, schedule.recipe, schedule.contest).until,
+                until=_judged(cluster, schedule.compiled, schedule.context).until,
             )
         )
     return explained
 
 
-def _decided(cluster: Cluster, contest: Contest) -> bool:
-    return cluster.id in contest.decisions.own(contest.placement)
+def _decided(cluster: Cluster, context: ScoringContext) -> bool:
+    return cluster.id in context.decisions.own(context.placement)
 
 
-def _judged(cluster: Cluster, recipe: Recipe, contest: Contest) -> Verdict:
-    return judge(cluster, recipe.tolerations, decided=_decided(cluster, contest), now=contest.now)
+def _judged(cluster: Cluster, compiled: CompiledPlacement, context: ScoringContext) -> Verdict:
+    return judge(cluster, compiled.tolerations, decided=_decided(cluster, context), now=context.now)
 
 
-def _filtered(cluster: Cluster, schedule: Schedule, recipe: Recipe, contest: Contest) -> _Out:
+def _filtered(cluster: Cluster, schedule: Schedule, compiled: CompiledPlacement, context: ScoringContext) -> _Out:
     if cluster.deleting:
         return _Out("Deleting", "is being deleted")
-    if not schedule.eligibility.contains(cluster, decided=_decided(cluster, contest)):
+    if not schedule.eligibility.contains(cluster, decided=_decided(cluster, context)):
         names = ",".join(schedule.eligibility.names)
         return _Out("NotInClusterSet", f"is in none of the eligible cluster sets [{names}]")
-    if not recipe.wants(cluster, contest.addons):
+    if not compiled.wants(cluster, context.addons):
         reasons = (
-            f"predicates[{index}]: {_mismatch(predicate, cluster, contest)}"
-            for index, predicate in enumerate(recipe.predicates)
+            f"predicates[{index}]: {_mismatch(predicate, cluster, context)}"
+            for index, predicate in enumerate(compiled.predicates)
         )
         return _Out("NoPredicateMatches", "; ".join(reasons))
-    verdict = _judged(cluster, recipe, contest)
+    verdict = _judged(cluster, compiled, context)
     taint = verdict.taint
     if taint is None:
         return _Out("Unknown", "has changed since the placement was scheduled")
@@ -100,14 +100,14 @@ def _filtered(cluster: Cluster, schedule: Schedule, recipe: Recipe, contest: Con
     return _Out("TaintNotTolerated", f"taint {taint.key}{value}:{taint.effect} is not tolerated{ended}")
 
 
-def _mismatch(predicate: Predicate, cluster: Cluster, contest: Contest) -> str:
+def _mismatch(predicate: Predicate, cluster: Cluster, context: ScoringContext) -> str:
     for kind, terms, facts in (
         ("label", predicate.selector.labels, cluster.labels),
         ("claim", predicate.selector.claims, cluster.claims),
     ):
         if missed := next(_unmet(terms, facts), None):
             return f"{kind} {missed}"
-    view = expressions.view(predicate.programs[0], cluster, contest.addons)
+    view = expressions.view(predicate.programs[0], cluster, context.addons)
     for index, program in enumerate(predicate.programs):
         if view is None or not expressions.matches(program, view):
             return f"celExpressions[{index}] is not true"
@@ -121,11 +121,11 @@ def _unmet(terms: Iterable[Requirement], facts: dict[str, str]) -> Iterator[str]
             yield f"{term}: {has}"
 
 
-def _ranked(cluster: Cluster, schedule: Schedule, recipe: Recipe, rank: int) -> _Out:
+def _ranked(cluster: Cluster, schedule: Schedule, compiled: CompiledPlacement, rank: int) -> _Out:
     if cluster.id in schedule.chosen:
         return _Out("Selected", "is selected")
     if key := schedule.barred.get(cluster.id):
         return _Out("NoTopology", f"has no value for the topology key {key} of a hard spread constraint")
-    if recipe.limit is not None and len(schedule.chosen) >= recipe.limit:
-        return _Out("NotAmongTheBest", f"is number {rank} by score, and {recipe.limit} are wanted")
+    if compiled.limit is not None and len(schedule.chosen) >= compiled.limit:
+        return _Out("NotAmongTheBest", f"is number {rank} by score, and {compiled.limit} are wanted")
     return _Out("SpreadConstraint", "would break a hard spread constraint")

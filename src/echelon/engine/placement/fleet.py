@@ -5,12 +5,10 @@ cluster has, and a question (`which clusters have this label?`) a few machine wo
 numbered densely for that; numbers are reused, but never while somebody still refers to a name by its number.
 """
 
-import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from pyroaring import BitMap
@@ -18,9 +16,11 @@ from pyroaring import BitMap
 from echelon.api.base import IntOrString
 from echelon.api.cluster import ManagedCluster, Taint
 from echelon.api.quantity import QuantityError, parse_quantity
+from echelon.engine.placement.facts import Facts, Names, discard
 from echelon.engine.placement.taint_times import with_times
 
 RESOURCES = ("cpu", "memory")
+STEP = 500  # clusters that are compared without a pause
 
 TaintKind = tuple[str, str, str]  # key, value, effect
 
@@ -64,81 +64,6 @@ class ClusterChange:
         return tuple(each for each in (self.before, self.after) if each is not None and not each.deleting)
 
 
-class Names:
-    """Numbers for names, as small as possible; one stays taken until everybody who acquired it has released it."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-        self._names: list[str] = []
-        self._uses: list[int] = []
-        self._free: list[int] = []
-
-    def acquire(self, name: str) -> int:
-        """Return the number of a name, and hold it."""
-        number = self._ids.get(name)
-        if number is None:
-            if self._free:
-                number = heapq.heappop(self._free)
-                self._names[number] = name
-            else:
-                number = len(self._names)
-                self._names.append(name)
-                self._uses.append(0)
-            self._ids[name] = number
-        self._uses[number] += 1
-        return number
-
-    def release(self, number: int) -> None:
-        """Let go of a number that was acquired."""
-        self._uses[number] -= 1
-        if not self._uses[number]:
-            del self._ids[self._names[number]]
-            self._names[number] = ""
-            heapq.heappush(self._free, number)
-
-    def find(self, name: str) -> int | None:
-        """Return the number of a name that somebody holds."""
-        return self._ids.get(name)
-
-    def __getitem__(self, number: int) -> str:
-        return self._names[number]
-
-    def of(self, numbers: Iterable[int]) -> list[str]:
-        """Return the names of several numbers."""
-        names = self._names
-        return [names[number] for number in numbers]
-
-
-class Facts:
-    """For every key, and for every key and value, the clusters that have it. Answers are not to be modified."""
-
-    def __init__(self) -> None:
-        self._having: dict[str, BitMap] = {}
-        self._equal: dict[tuple[str, str], BitMap] = {}
-
-    def having(self, key: str) -> BitMap:
-        """Return the clusters that have a key, whatever its value."""
-        return self._having.get(key) or BitMap()
-
-    def equal(self, key: str, value: str) -> BitMap:
-        """Return the clusters that have this value."""
-        return self._equal.get((key, value)) or BitMap()
-
-    def replace(self, number: int, before: dict[str, str], after: dict[str, str]) -> frozenset[str]:
-        """Let one cluster have other facts; return the keys that changed."""
-        if before == after:
-            return frozenset()
-        gone, come = before.items() - after.items(), after.items() - before.items()
-        for fact in gone:
-            _discard(self._equal, fact, number)
-            if fact[0] not in after:
-                _discard(self._having, fact[0], number)
-        for fact in come:
-            self._equal.setdefault(fact, BitMap()).add(number)
-            self._having.setdefault(fact[0], BitMap()).add(number)
-        return frozenset(key for key, _ in (*gone, *come))
-
-
 class FleetIndex:
     """All clusters, indexed by what placements ask for."""
 
@@ -176,8 +101,13 @@ class FleetIndex:
         """Return the clusters that have a taint of this effect; not to be modified."""
         return self._effects.get(effect) or BitMap()
 
-    def update(self, source: ManagedCluster, seen: datetime | None = None) -> ClusterChange:
-        """Take a cluster as it is now; say what is different. Taints without a time have one since they were seen."""
+    def update(
+        self, source: ManagedCluster, seen: datetime | None = None, earlier: Sequence[Taint] = ()
+    ) -> ClusterChange:
+        """Take a cluster as it is now; say what is different.
+
+        Taints without a time have one since they were seen: now, or when they were among `earlier` ones.
+        """
         name = source.metadata.name
         before = self.find(name)
         if before is None:
@@ -185,7 +115,7 @@ class FleetIndex:
             insort(self._ordered, name)
         else:
             number = before.id
-        after = self._clusters[number] = _as_seen(number, source, before, seen)
+        after = self._clusters[number] = _as_seen(number, source, before.taints if before else earlier, seen)
         return self._index(number, before, after)
 
     def remove(self, name: str) -> ClusterChange:
@@ -208,14 +138,64 @@ class FleetIndex:
             if cluster.id in numbers:
                 yield cluster.name
 
+    def differences(self, names: Iterable[str], find: Callable[[str], ManagedCluster | None]) -> Iterator[str | None]:
+        """Tell what is known of clusters and should not be, given those that there are; None where one may pause."""
+        for number, name in enumerate(sorted({*names, *self._ordered})):
+            yield from self._differences(name, find(name))
+            if number % STEP == 0:
+                yield None
+        yield from self._surplus()
+
+    def _differences(self, name: str, source: ManagedCluster | None) -> Iterator[str]:
+        known = self.find(name)
+        if known is None or source is None:
+            if known is not None or source is not None:
+                yield f"cluster {name} is {'missing' if known is None else 'gone, and still known'}"
+            return
+        number, at = known.id, bisect_left(self._ordered, name)
+        if known != _as_seen(number, source, known.taints, None):  # only this knows when taints came
+            yield f"cluster {name} is known in another state"
+        right = (
+            self.labels.has(number, known.labels)
+            and self.claims.has(number, known.claims)
+            and (number in self.live) != known.deleting
+            and all(number in self.tainted.get(_kind(taint), ()) for taint in known.taints)
+            and all(number in self.with_effect(taint.effect) for taint in known.taints)
+            and self._ordered[at : at + 1] == [name]
+        )
+        if not right:
+            yield f"cluster {name} is not found by what it has"
+
+    def _surplus(self) -> Iterator[str]:
+        """Tell whether anything is known of clusters that they do not have, if no cluster is different."""
+        clusters = self._clusters.values()
+        for part, known, due in (
+            ("labels", len(self.labels), sum(len(each.labels) for each in clusters)),
+            ("claims", len(self.claims), sum(len(each.claims) for each in clusters)),
+            (
+                "taints",
+                sum(map(len, self.tainted.values())),
+                sum(len(set(map(_kind, each.taints))) for each in clusters),
+            ),
+            (
+                "effects",
+                sum(map(len, self._effects.values())),
+                sum(len({t.effect for t in e.taints}) for e in clusters),
+            ),
+            ("names", len(self._ordered), len(self._clusters)),
+            ("live clusters", len(self.live), sum(not each.deleting for each in clusters)),
+        ):
+            if known != due:
+                yield f"{known} {part} of clusters are known, and they have {due}"
+
     def _index(self, number: int, before: Cluster | None, after: Cluster | None) -> ClusterChange:
         labels = self.labels.replace(number, before.labels if before else {}, after.labels if after else {})
         claims = self.claims.replace(number, before.claims if before else {}, after.claims if after else {})
         old, new = before.taints if before else (), after.taints if after else ()
         if old != new:
             for taint in old:
-                _discard(self.tainted, _kind(taint), number)
-                _discard(self._effects, taint.effect, number)
+                discard(self.tainted, _kind(taint), number)
+                discard(self._effects, taint.effect, number)
             for taint in new:
                 self.tainted.setdefault(_kind(taint), BitMap()).add(number)
                 self._effects.setdefault(taint.effect, BitMap()).add(number)
@@ -239,13 +219,13 @@ class FleetIndex:
         )
 
 
-def _as_seen(number: int, source: ManagedCluster, before: Cluster | None, seen: datetime | None) -> Cluster:
+def _as_seen(number: int, source: ManagedCluster, earlier: Sequence[Taint], seen: datetime | None) -> Cluster:
     return Cluster(
         id=number,
         name=source.metadata.name,
         labels=source.metadata.labels,
         claims={claim.name: claim.value for claim in source.status.cluster_claims},
-        taints=with_times(source.spec.taints, before.taints if before else (), seen),
+        taints=with_times(source.spec.taints, earlier, seen),
         allocatable=_known(source.status.allocatable, source.status.capacity),
         deleting=bool(source.metadata.deletion_timestamp),
         source=source,
@@ -289,11 +269,3 @@ def _only(taints: tuple[Taint, ...], *, preferred: bool) -> list[Taint]:
 
 def _kind(taint: Taint) -> TaintKind:
     return taint.key, taint.value, taint.effect
-
-
-def _discard(index: dict[Any, BitMap], key: object, number: int) -> None:
-    numbers = index.get(key)
-    if numbers is not None:
-        numbers.discard(number)
-        if not numbers:
-            del index[key]

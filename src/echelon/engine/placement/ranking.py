@@ -8,7 +8,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 
-from echelon.engine.placement.fleet import Names
+from echelon.engine.placement.facts import Names
 
 _RUNNERS_UP = 256
 

@@ -13,9 +13,9 @@ from functools import cached_property
 
 from pyroaring import BitMap
 
+from echelon.engine.placement.compiled import CompiledPlacement
 from echelon.engine.placement.ranking import first
-from echelon.engine.placement.recipe import Recipe
-from echelon.engine.placement.scores import Contest
+from echelon.engine.placement.scores import ScoringContext
 from echelon.engine.placement.sets import Eligibility
 
 
@@ -71,33 +71,33 @@ class Schedule:
     order: tuple[int, ...] | None = None  # of the chosen, where choosing gave them one
     spread_scores: Mapping[int, int] = field(default_factory=dict)
     barred: Mapping[int, str] = field(default_factory=dict)  # without a value for this topology key
-    recipe: Recipe | None = None
-    contest: Contest | None = None
+    compiled: CompiledPlacement | None = None
+    context: ScoringContext | None = None
     revision: int = 0
 
     @cached_property
     def selected(self) -> tuple[str, ...]:
         """Names of the chosen clusters, the best first."""
-        if self.contest is None:
+        if self.context is None:
             return ()
         if self.order is not None:
-            return tuple(self._contest.fleet.names.of(self.order))
+            return tuple(self._context.fleet.names.of(self.order))
         totals = self.totals(self.chosen)
-        return tuple(name for _, name, _ in first(self._contest.fleet.names, totals, len(totals)))
+        return tuple(name for _, name, _ in first(self._context.fleet.names, totals, len(totals)))
 
     @cached_property
     def members(self) -> frozenset[str]:
         """Names of the chosen clusters."""
-        return frozenset(self._contest.fleet.names.of(self.chosen)) if self.contest else frozenset()
+        return frozenset(self._context.fleet.names.of(self.chosen)) if self.context else frozenset()
 
     @cached_property
     def groups(self) -> dict[str, str]:
         """For each chosen cluster the named decision group that it belongs to, empty for none."""
-        if self.contest is None or self.recipe is None:
+        if self.context is None or self.compiled is None:
             return {}
-        fleet, left = self._contest.fleet, self.chosen
+        fleet, left = self._context.fleet, self.chosen
         found: dict[str, str] = {}
-        for name, selector in self.recipe.groups:
+        for name, selector in self.compiled.groups:
             inside = selector.among(fleet, left)
             found |= dict.fromkeys(fleet.names.of(inside), name)
             left = left - inside
@@ -106,29 +106,29 @@ class Schedule:
     @cached_property
     def scores(self) -> dict[str, int]:
         """Total scores of all clusters that passed the filters, by name."""
-        if self.contest is None:
+        if self.context is None:
             return {}
         totals = self.totals(self.feasible)
         return {name: totals[number] for number, name in self._named(totals)}
 
     def totals(self, clusters: BitMap) -> dict[int, int]:
         """Return the total scores of some of the feasible clusters."""
-        if self.recipe is None:
+        if self.compiled is None:
             return {}
-        weighing = self.recipe.weighing
-        return weighing.totals(weighing.given(self._contest, clusters), clusters)
+        prioritizers = self.compiled.prioritizers
+        return prioritizers.totals(prioritizers.scores(self._context, clusters), clusters)
 
     def breakdown(self, clusters: BitMap) -> dict[str, tuple[Part, ...]]:
         """Return what each prioritizer gives to some of the feasible clusters, by name."""
-        if self.recipe is None:
+        if self.compiled is None:
             return {}
-        weighing = self.recipe.weighing
-        given = list(zip(weighing.prioritizers, weighing.given(self._contest, clusters), strict=True))
+        prioritizers = self.compiled.prioritizers
+        scores = list(zip(prioritizers.weighted, prioritizers.scores(self._context, clusters), strict=True))
         return {
             name: (
-                *(Part(prioritizer.name, weight, each.of(number)) for (prioritizer, weight), each in given),
+                *(Part(prioritizer.name, weight, each.of(number)) for (prioritizer, weight), each in scores),
                 *(
-                    [Part("Spread", weighing.spread, self.spread_scores[number])]
+                    [Part("Spread", prioritizers.spread, self.spread_scores[number])]
                     if number in self.spread_scores
                     else []
                 ),
@@ -138,9 +138,9 @@ class Schedule:
 
     def scored(self) -> Iterable[tuple[str, int]]:
         """Walk total scores by name of cluster, computing no more of them than are taken."""
-        if self.contest is None:
+        if self.context is None:
             return
-        fleet, batch = self._contest.fleet, list[str]()
+        fleet, batch = self._context.fleet, list[str]()
         for name in fleet.in_order(self.feasible):
             batch.append(name)
             if len(batch) == 64:
@@ -149,16 +149,16 @@ class Schedule:
         yield from self._totals_of(batch)
 
     def _totals_of(self, names: list[str]) -> list[tuple[str, int]]:
-        numbers = [cluster.id for cluster in map(self._contest.fleet.find, names) if cluster]
+        numbers = [cluster.id for cluster in map(self._context.fleet.find, names) if cluster]
         totals = self.totals(BitMap(numbers))
         return [(name, totals[number]) for name, number in zip(names, numbers, strict=True)]
 
     def _named(self, clusters: Iterable[int]) -> list[tuple[int, str]]:
-        names = self._contest.fleet.names
+        names = self._context.fleet.names
         return [(number, names[number]) for number in clusters]
 
     @property
-    def _contest(self) -> Contest:
-        if self.contest is None or self.contest.fleet.revision != self.revision:
+    def _context(self) -> ScoringContext:
+        if self.context is None or self.context.fleet.revision != self.revision:
             raise OutdatedSchedule("the fleet has changed since this schedule was made")
-        return self.contest
+        return self.context

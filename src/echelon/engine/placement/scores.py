@@ -32,7 +32,7 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Contest:
+class ScoringContext:
     """What scores are computed from: the clusters that passed all filters, and what is known about them."""
 
     placement: Key
@@ -45,17 +45,17 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Given:
-    """Scores of some clusters: the usual one, and those that differ."""
+class Scores:
+    """Scores of some clusters: the default one, and those that differ."""
 
-    usual: int = 0
-    differing: dict[int, int] = field(default_factory=dict)
+    default: int = 0
+    overrides: dict[int, int] = field(default_factory=dict)
     warning: str = ""
     until: datetime | None = None  # these scores change by themselves after this moment
 
     def of(self, number: int) -> int:
         """Return the score of one cluster."""
-        return self.differing.get(number, self.usual)
+        return self.overrides.get(number, self.default)
 
 
 class Prioritizer(Protocol):
@@ -69,7 +69,7 @@ class Prioritizer(Protocol):
     def local(self) -> bool:
         """Whether one cluster's score can change without touching that of another."""
 
-    def score(self, contest: Contest, clusters: BitMap) -> Given:
+    def score(self, context: ScoringContext, clusters: BitMap) -> Scores:
         """Score some of the feasible clusters."""
 
 
@@ -80,9 +80,9 @@ class Steady:
     name: str = "Steady"
     local: bool = True
 
-    def score(self, contest: Contest, clusters: BitMap) -> Given:
+    def score(self, context: ScoringContext, clusters: BitMap) -> Scores:
         """Give the most to what is there, and nothing to the rest."""
-        return Given(0, dict.fromkeys(clusters & contest.decisions.own(contest.placement), HIGHEST))
+        return Scores(0, dict.fromkeys(clusters & context.decisions.own(context.placement), HIGHEST))
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,16 @@ class Balance:
     name: str = "Balance"
     local: bool = True
 
-    def score(self, contest: Contest, clusters: BitMap) -> Given:
+    def score(self, context: ScoringContext, clusters: BitMap) -> Scores:
         """Score by the count of other placements, relative to the highest count of any cluster."""
-        own, highest = contest.decisions.own(contest.placement), contest.decisions.highest(contest.placement)
-        differing: dict[int, int] = {}
-        for count, at_level in contest.decisions.levels():
+        own, highest = context.decisions.own(context.placement), context.decisions.highest(context.placement)
+        overrides: dict[int, int] = {}
+        for count, at_level in context.decisions.levels():
             if found := at_level & clusters:
-                differing |= dict.fromkeys(found - own, _balanced(count, highest))
+                overrides |= dict.fromkeys(found - own, _balanced(count, highest))
                 if count > 1:
-                    differing |= dict.fromkeys(found & own, _balanced(count - 1, highest))
-        return Given(HIGHEST, differing)
+                    overrides |= dict.fromkeys(found & own, _balanced(count - 1, highest))
+        return Scores(HIGHEST, overrides)
 
 
 def _balanced(count: int, highest: int) -> int:
@@ -116,20 +116,20 @@ class Allocatable:
     name: str
     local: bool = False
 
-    def score(self, contest: Contest, clusters: BitMap) -> Given:
+    def score(self, context: ScoringContext, clusters: BitMap) -> Scores:
         """Score clusters that tell both their capacity and what is allocatable; others get nothing."""
         amounts: dict[int, float] = {}
-        for number in contest.feasible:
-            cluster = contest.fleet.get(number)
+        for number in context.feasible:
+            cluster = context.fleet.get(number)
             if cluster is not None and self.resource in cluster.allocatable:
                 amounts[number] = cluster.allocatable[self.resource]
         if not amounts:
-            return Given()
+            return Scores()
         least, most = min(amounts.values()), max(amounts.values())
         wanted, span = clusters & BitMap(list(amounts)), most - least
         if not span:
-            return Given(0, dict.fromkeys(wanted, HIGHEST))
-        return Given(0, {each: trunc(((amounts[each] - least) / span - 0.5) * 2.0 * 100.0) for each in wanted})
+            return Scores(0, dict.fromkeys(wanted, HIGHEST))
+        return Scores(0, {each: trunc(((amounts[each] - least) / span - 0.5) * 2.0 * 100.0) for each in wanted})
 
 
 @dataclass(frozen=True)
@@ -145,24 +145,24 @@ class AddOn:
         """Name in messages and explanations."""
         return f"AddOn/{self.resource}/{self.score_name}"
 
-    def score(self, contest: Contest, clusters: BitMap) -> Given:
+    def score(self, context: ScoringContext, clusters: BitMap) -> Scores:
         """Take the scores that there are; those that have expired are named in a warning."""
-        differing: dict[int, int] = {}
+        overrides: dict[int, int] = {}
         expired: list[str] = []
         until: datetime | None = None
         for number in clusters:
-            name = contest.fleet.names[number]
-            scores = contest.addons.get(name, self.resource)
+            name = context.fleet.names[number]
+            scores = context.addons.get(name, self.resource)
             if scores is None:
                 continue
-            if scores.expired(contest.now):
+            if scores.expired(context.now):
                 expired.append(f"{name}/{self.resource}")
                 continue
             if scores.valid_until is not None and (until is None or scores.valid_until < until):
                 until = scores.valid_until
-            differing[number] = scores.values.get(self.score_name, 0)
+            overrides[number] = scores.values.get(self.score_name, 0)
         warning = f"AddOnPlacementScores {' '.join(sorted(expired))} expired" if expired else ""
-        return Given(0, differing, warning, until)
+        return Scores(0, overrides, warning, until)
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,11 @@ class PreferNoSelect:
     name: str = "PreferNoSelect"
     local: bool = True
 
-    def score(self, contest: Contest, clusters: BitMap) -> Given:
+    def score(self, context: ScoringContext, clusters: BitMap) -> Scores:
         """Give the least to clusters that want to be a later choice, and nothing to the rest."""
-        asking = contest.fleet.with_effect(PREFER) & clusters
-        avoided = (contest.fleet.get(number) for number in asking)
-        return Given(0, {each.id: LOWEST for each in avoided if each and disliked(each, contest.tolerations)})
+        asking = context.fleet.with_effect(PREFER) & clusters
+        avoided = (context.fleet.get(number) for number in asking)
+        return Scores(0, {each.id: LOWEST for each in avoided if each and disliked(each, context.tolerations)})
 
 
 _BUILT_IN: dict[str, Prioritizer] = {
@@ -189,33 +189,33 @@ _BUILT_IN: dict[str, Prioritizer] = {
 
 
 @dataclass(frozen=True)
-class Weighing:
+class WeightedPrioritizers:
     """The prioritizers of a placement with their weights, and the weight of its spread."""
 
-    prioritizers: tuple[tuple[Prioritizer, int], ...]
+    weighted: tuple[tuple[Prioritizer, int], ...]
     spread: int
 
     @property
     def local(self) -> bool:
         """Whether a change of one cluster leaves the scores of all others as they are."""
-        return all(prioritizer.local for prioritizer, _ in self.prioritizers)
+        return all(prioritizer.local for prioritizer, _ in self.weighted)
 
-    def given(self, contest: Contest, clusters: BitMap) -> list[Given]:
+    def scores(self, context: ScoringContext, clusters: BitMap) -> list[Scores]:
         """Let every prioritizer score some clusters."""
-        return [prioritizer.score(contest, clusters) for prioritizer, _ in self.prioritizers]
+        return [prioritizer.score(context, clusters) for prioritizer, _ in self.weighted]
 
-    def totals(self, given: Sequence[Given], clusters: BitMap) -> dict[int, int]:
+    def totals(self, scores: Sequence[Scores], clusters: BitMap) -> dict[int, int]:
         """Add the scores up."""
-        weights = [weight for _, weight in self.prioritizers]
-        usual = sum(weight * each.usual for weight, each in zip(weights, given, strict=True))
-        totals = dict.fromkeys(clusters, usual)
-        for weight, each in zip(weights, given, strict=True):
-            for number, score in each.differing.items():
-                totals[number] += weight * (score - each.usual)
+        weights = [weight for _, weight in self.weighted]
+        default = sum(weight * each.default for weight, each in zip(weights, scores, strict=True))
+        totals = dict.fromkeys(clusters, default)
+        for weight, each in zip(weights, scores, strict=True):
+            for number, score in each.overrides.items():
+                totals[number] += weight * (score - each.default)
         return totals
 
 
-def weigh(policy: PrioritizerPolicy) -> Weighing:
+def compile_prioritizers(policy: PrioritizerPolicy) -> WeightedPrioritizers:
     """Understand a policy; raise PolicyError if it means nothing.
 
     Entries are told apart as others do it: two for one built-in prioritizer are one, and the last weight wins; every
@@ -232,7 +232,9 @@ def weigh(policy: PrioritizerPolicy) -> Weighing:
         entries[where.type, where.built_in, -1 if where.add_on is None else index] = where, config.weight
     wanted = [(where, weight) for where, weight in entries.values() if weight]
     spread = sum(weight for where, weight in wanted if _is_spread(where))
-    return Weighing(tuple((_prioritizer(where), weight) for where, weight in wanted if not _is_spread(where)), spread)
+    return WeightedPrioritizers(
+        tuple((_prioritizer(where), weight) for where, weight in wanted if not _is_spread(where)), spread
+    )
 
 
 def _is_spread(where: ScoreCoordinate) -> bool:

@@ -14,7 +14,8 @@ from echelon.api.labels import Requirement, SelectorError, from_label_selector
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 from echelon.api.placement import GroupClusterSelector
 from echelon.api.scheduling import ClusterClaimSelector
-from echelon.engine.placement.fleet import Cluster, Facts, FleetIndex
+from echelon.engine.placement.facts import Facts
+from echelon.engine.placement.fleet import Cluster, FleetIndex
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 

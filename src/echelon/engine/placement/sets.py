@@ -5,7 +5,7 @@ disturb any placement: it contributes no new clusters, and those that a placemen
 because nobody can tell whether they still belong to the set.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyroaring import BitMap
@@ -145,3 +145,25 @@ class ClusterSets:
             tuple(self._sets[name] for name in names if name in self._sets),
             {name: self._malformed[name] for name in names if name in self._malformed},
         )
+
+    def described(self) -> dict[str, object]:
+        """Return all that is known, by what to call it."""
+        known: dict[str, object] = {f"cluster set {name}": each for name, each in self._sets.items()}
+        known |= {f"cluster set {name}": why for name, why in self._malformed.items()}
+        return known | {
+            f"binding {namespace}/{name}": name for namespace, names in self._bound.items() for name in names
+        }
+
+    def differences(
+        self, sets: Iterable[ManagedClusterSet], bindings: Iterable[ManagedClusterSetBinding]
+    ) -> Iterator[str]:
+        """Tell which sets and bindings are known otherwise than they are."""
+        due = ClusterSets()
+        for source in sets:
+            due.update(source)
+        for binding in bindings:
+            due.bind(binding)
+        known, wanted = self.described(), due.described()
+        for what in sorted(known | wanted):
+            if known.get(what) != wanted.get(what):
+                yield f"{what} is known in another state"

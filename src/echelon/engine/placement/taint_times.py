@@ -17,14 +17,18 @@ def with_times(taints: Sequence[Taint], before: Sequence[Taint], seen: datetime 
     """Give a time to taints that have none: that of the same taint before, else the one at which it is first seen."""
     if all(taint.time_added for taint in taints):
         return tuple(taints)
-    known = {_same(taint): taint.time_added for taint in before}
+    known: dict[tuple[str, str, str], list[str | None]] = {}
+    for taint in before:
+        known.setdefault(_same(taint), []).append(taint.time_added)
     now = None if seen is None else format_time(seen)
-    return tuple(
-        taint
-        if taint.time_added
-        else msgspec.structs.replace(taint, time_added=known.get(_same(taint)) or now or taint.time_added)
-        for taint in taints
-    )
+    timed = []
+    for taint in taints:
+        # Nobody forbids the same taint twice; each has its own time, so that the same taints keep theirs.
+        times = known.get(_same(taint), [])
+        earlier = times[0] if len(times) == 1 else times.pop(0) if times else None
+        since = taint.time_added or earlier or now
+        timed.append(taint if taint.time_added else msgspec.structs.replace(taint, time_added=since))
+    return tuple(timed)
 
 
 def _same(taint: Taint) -> tuple[str, str, str]:

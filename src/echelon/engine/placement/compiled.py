@@ -1,7 +1,7 @@
 """What a placement asks for, understood once and then used many times.
 
 Whatever a user can get wrong in a spec is found here, before any cluster is looked at: a mistake is reported on an
-empty fleet too, and evaluating a recipe cannot fail.
+empty fleet too, and evaluating what was compiled cannot fail.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from echelon.engine.placement import expressions, taints
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
-from echelon.engine.placement.scores import PolicyError, Weighing, weigh
+from echelon.engine.placement.scores import PolicyError, WeightedPrioritizers, compile_prioritizers
 from echelon.engine.placement.selection import Selector, group_selector, selector
 
 MAX_NAME = 63  # decisions carry the name of their placement as the value of a label
@@ -59,14 +59,14 @@ class Predicate:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CompiledPlacement:
     """A placement's spec in the form in which it is evaluated."""
 
     key: Key
     sets: tuple[str, ...]
     predicates: tuple[Predicate, ...]
     tolerations: tuple[Toleration, ...]
-    weighing: Weighing
+    prioritizers: WeightedPrioritizers
     constraints: tuple[SpreadConstraint, ...]
     limit: int | None
     groups: tuple[tuple[str, Selector], ...]
@@ -95,8 +95,8 @@ class Recipe:
         return not self.predicates or any(predicate.selector.matches(cluster) for predicate in self.predicates)
 
 
-def understand(placement: Placement) -> Recipe:
-    """Make a recipe; raise Misconfigured if the spec cannot be understood."""
+def compile_placement(placement: Placement) -> CompiledPlacement:
+    """Compile a placement; raise Misconfigured if the spec cannot be understood."""
     spec = placement.spec
     _check_limits(placement)
     predicates = _predicates(spec)
@@ -105,15 +105,15 @@ def understand(placement: Placement) -> Recipe:
     except taints.TolerationError as error:
         raise Misconfigured("TaintToleration", str(error)) from None
     try:
-        weighing = weigh(spec.prioritizer_policy)
+        prioritizers = compile_prioritizers(spec.prioritizer_policy)
     except PolicyError as error:
         raise Misconfigured("", str(error)) from None
-    return Recipe(
+    return CompiledPlacement(
         key=Key(placement.metadata.namespace, placement.metadata.name),
         sets=tuple(spec.cluster_sets),
         predicates=predicates,
         tolerations=tuple(spec.tolerations),
-        weighing=weighing,
+        prioritizers=prioritizers,
         constraints=tuple(spec.spread_policy.spread_constraints),
         limit=spec.number_of_clusters,
         groups=_groups(spec),

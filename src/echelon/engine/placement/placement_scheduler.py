@@ -1,11 +1,11 @@
-"""Where a placement stands: the clusters that pass its filters, kept up to date cluster by cluster.
+"""Schedules one placement: the clusters that pass its filters are kept, and brought up to date cluster by cluster.
 
 Scheduling from scratch and following changes give the same result, because both go through here: from scratch is a
-standing that is asked once. Following pays when a few of many clusters changed; if many did, starting again is cheaper,
-because whole bitmaps are combined at once.
+scheduler that is asked once. Following pays when a few of many clusters changed; if many did, starting again is
+cheaper, because whole bitmaps are combined at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from pyroaring import BitMap
@@ -14,11 +14,11 @@ from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
+from echelon.engine.placement.compiled import CompiledPlacement, Misconfigured, compile_placement
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.ranking import Ranking
-from echelon.engine.placement.recipe import Misconfigured, Recipe, understand
 from echelon.engine.placement.schedule import Code, Outcome, Schedule
-from echelon.engine.placement.scores import AddOn, Contest
+from echelon.engine.placement.scores import AddOn, ScoringContext
 from echelon.engine.placement.sets import EVERYTHING, Eligibility
 from echelon.engine.placement.spread import Spread, hard, spread
 from echelon.engine.placement.taints import IF_NEW, judge, tolerated
@@ -26,16 +26,16 @@ from echelon.engine.placement.taints import IF_NEW, judge, tolerated
 _A_MOMENT = timedelta(microseconds=1)  # scores are valid up to and including their last moment
 
 
-class Standing:
+class PlacementScheduler:
     """One placement against the fleet."""
 
     def __init__(self, placement: Placement, fleet: FleetIndex, decisions: DecisionCounter, addons: ScoreIndex) -> None:
         self.key = Key(placement.metadata.namespace, placement.metadata.name)
-        self.wanted_sets = tuple(placement.spec.cluster_sets)
-        self.recipe: Recipe | None = None
+        self.spec = placement.spec
+        self.compiled: CompiledPlacement | None = None
         self.fault: Misconfigured | None = None
         try:
-            self.recipe = understand(placement)
+            self.compiled = compile_placement(placement)
         except Misconfigured as error:
             self.fault = error
         self._fleet, self._decisions, self._addons = fleet, decisions, addons
@@ -74,40 +74,52 @@ class Standing:
     def schedule(self, now: datetime) -> Schedule:
         """Choose clusters as of now."""
         own = self._decisions.own(self.key)
-        if self.recipe is None:
+        if self.compiled is None:
             fault = self.fault or Misconfigured("", "")
             outcome = Outcome(Code.MISCONFIGURED, fault.plugin, fault.message)
             return Schedule(outcome, self._eligibility, bool(self._eligibility.clusters(self._fleet, own)))
         changed = self._catch_up(own, now)
-        contest = self._contest(self.recipe, now)
-        outcome, until = self._judge_scores(self.recipe, contest)
-        chosen, order, spreading = self._choose(self.recipe, contest, changed)
+        context = self._context(self.compiled, now)
+        outcome, until = self._judge_scores(self.compiled, context)
+        chosen, order, spreading = self._choose(self.compiled, context, changed)
         names, differing = self._fleet.names, chosen ^ own
         return Schedule(
             outcome,
             self._eligibility,
             available=bool(self._feasible or self._eligibility.clusters(self._fleet, own)),
-            feasible=contest.feasible,
+            feasible=context.feasible,
             chosen=chosen,
-            unscheduled=0 if self.recipe.limit is None else self.recipe.limit - len(chosen),
+            unscheduled=0 if self.compiled.limit is None else self.compiled.limit - len(chosen),
             look_again=min((*self._deadlines.values(), *until), default=None),
             added=tuple(sorted(names.of(differing & chosen))),
             removed=tuple(sorted(names.of(differing & own))),
             order=order,
             spread_scores=spreading.scores if spreading else {},
             barred=spreading.barred if spreading else {},
-            recipe=self.recipe,
-            contest=contest,
+            compiled=self.compiled,
+            context=context,
             revision=self._fleet.revision,
         )
 
-    def _contest(self, recipe: Recipe, now: datetime) -> Contest:
-        return Contest(
+    def differences(self, numbers: BitMap) -> Iterator[str]:
+        """Tell which of some clusters pass the filters, or not, otherwise than was found step by step."""
+        if self.compiled is None or self._stale or self._now is None:
+            return
+        own = self._decisions.own(self.key)
+        pool = (self._eligibility.clusters(self._fleet, own) & numbers) - self._dirty
+        wanted = self.compiled.wanted(self._fleet, pool, self._addons)
+        due, _ = tolerated(self._fleet, wanted, self.compiled.tolerations, own, self._now)
+        for number in ((self._feasible & numbers) - self._dirty) ^ due:
+            passes = "passes" if number in due else "does not pass"
+            yield f"cluster {self._fleet.names[number]} {passes} the filters of placement {self.key}"
+
+    def _context(self, compiled: CompiledPlacement, now: datetime) -> ScoringContext:
+        return ScoringContext(
             placement=self.key,
             fleet=self._fleet,
             addons=self._addons,
             decisions=self._decisions,
-            tolerations=recipe.tolerations,
+            tolerations=compiled.tolerations,
             feasible=self._feasible.copy(),
             now=now,
         )
@@ -127,71 +139,73 @@ class Standing:
         return None if all_of_them else dirty
 
     def _start_again(self, own: BitMap, now: datetime) -> None:
-        if self.recipe is None:
+        if self.compiled is None:
             return
         pool = self._eligibility.clusters(self._fleet, own)
-        wanted = self.recipe.wanted(self._fleet, pool, self._addons)
-        self._feasible, self._deadlines = tolerated(self._fleet, wanted, self.recipe.tolerations, own, now)
+        wanted = self.compiled.wanted(self._fleet, pool, self._addons)
+        self._feasible, self._deadlines = tolerated(self._fleet, wanted, self.compiled.tolerations, own, now)
 
     def _look_at(self, number: int, decided: bool, now: datetime) -> None:
         self._feasible.discard(number)
         self._deadlines.pop(number, None)
         cluster = self._fleet.get(number)
-        if self.recipe is None or cluster is None:
+        if self.compiled is None or cluster is None:
             return
-        if not self._eligibility.contains(cluster, decided=decided) or not self.recipe.wants(cluster, self._addons):
+        if not self._eligibility.contains(cluster, decided=decided) or not self.compiled.wants(cluster, self._addons):
             return
-        verdict = judge(cluster, self.recipe.tolerations, decided=decided, now=now)
+        verdict = judge(cluster, self.compiled.tolerations, decided=decided, now=now)
         if verdict.tolerated:
             self._feasible.add(number)
             if verdict.until is not None:
                 self._deadlines[number] = verdict.until
 
-    def _judge_scores(self, recipe: Recipe, contest: Contest) -> tuple[Outcome, list[datetime]]:
+    def _judge_scores(self, compiled: CompiledPlacement, context: ScoringContext) -> tuple[Outcome, list[datetime]]:
         """Find expired scores, and when the next ones expire."""
         outcome, until = Outcome(), []
         if malformed := self._eligibility.malformed:
             told = "; ".join(f"{name}: {why}" for name, why in sorted(malformed.items()))
             outcome = Outcome(Code.WARNING, "ManagedClusterSet", told)
-        for prioritizer, _ in recipe.weighing.prioritizers:
+        for prioritizer, _ in compiled.prioritizers.weighted:
             if isinstance(prioritizer, AddOn):
-                given = prioritizer.score(contest, contest.feasible)
-                if given.warning:
-                    outcome = Outcome(Code.WARNING, prioritizer.name, given.warning)
-                if given.until is not None:
-                    until.append(given.until + _A_MOMENT)
+                scores = prioritizer.score(context, context.feasible)
+                if scores.warning:
+                    outcome = Outcome(Code.WARNING, prioritizer.name, scores.warning)
+                if scores.until is not None:
+                    until.append(scores.until + _A_MOMENT)
         return outcome, until
 
     def _choose(
-        self, recipe: Recipe, contest: Contest, changed: BitMap | None
+        self, compiled: CompiledPlacement, context: ScoringContext, changed: BitMap | None
     ) -> tuple[BitMap, tuple[int, ...] | None, Spread | None]:
-        feasible = contest.feasible
-        if recipe.constraints and (hard(recipe.constraints) or recipe.limit is not None):
-            spreading = self._spread(recipe, contest)
+        feasible = context.feasible
+        if compiled.constraints and (hard(compiled.constraints) or compiled.limit is not None):
+            spreading = self._spread(compiled, context)
             return BitMap(spreading.chosen), spreading.chosen, spreading
-        if recipe.limit is None:
+        if compiled.limit is None:
             return feasible, None, None
-        order = self._best(recipe, recipe.limit, contest, changed)
+        order = self._best(compiled, compiled.limit, context, changed)
         return BitMap(order), order, None
 
-    def _spread(self, recipe: Recipe, contest: Contest) -> Spread:
-        found = {number: self._fleet.get(number) for number in contest.feasible}
+    def _spread(self, compiled: CompiledPlacement, context: ScoringContext) -> Spread:
+        found = {number: self._fleet.get(number) for number in context.feasible}
         candidates = {number: cluster for number, cluster in found.items() if cluster is not None}
-        weighing = recipe.weighing
-        totals = weighing.totals(weighing.given(contest, contest.feasible), contest.feasible)
-        limit = len(candidates) if recipe.limit is None else recipe.limit
-        return spread(recipe.constraints, candidates, totals, limit=limit, weight=weighing.spread)
+        prioritizers = compiled.prioritizers
+        totals = prioritizers.totals(prioritizers.scores(context, context.feasible), context.feasible)
+        limit = len(candidates) if compiled.limit is None else compiled.limit
+        return spread(compiled.constraints, candidates, totals, limit=limit, weight=prioritizers.spread)
 
-    def _best(self, recipe: Recipe, limit: int, contest: Contest, changed: BitMap | None) -> tuple[int, ...]:
+    def _best(
+        self, compiled: CompiledPlacement, limit: int, context: ScoringContext, changed: BitMap | None
+    ) -> tuple[int, ...]:
         """Return the best clusters in order, looking only at those whose scores may be others than before."""
-        weighing, feasible = recipe.weighing, contest.feasible
+        prioritizers, feasible = compiled.prioritizers, context.feasible
         counted = self._decisions.changed_since(self._position)
         highest = self._decisions.highest(self.key)
         ranking = self._ranking
         if ranking is not None and changed is not None and counted is not None:
             moved = changed | counted
-            if weighing.local and highest == self._highest and len(moved) * 8 <= len(feasible) + 64:
-                totals = weighing.totals(weighing.given(contest, moved & feasible), moved & feasible)
+            if prioritizers.local and highest == self._highest and len(moved) * 8 <= len(feasible) + 64:
+                totals = prioritizers.totals(prioritizers.scores(context, moved & feasible), moved & feasible)
                 for number in moved:
                     ranking.put(number, totals.get(number))
             else:
@@ -200,7 +214,7 @@ class Standing:
             ranking = None
         if ranking is None or ranking.exhausted:
             ranking = Ranking(self._fleet.names, limit)
-            ranking.fill(weighing.totals(weighing.given(contest, feasible), feasible))
+            ranking.fill(prioritizers.totals(prioritizers.scores(context, feasible), feasible))
         self._ranking, self._highest, self._position = ranking, highest, self._decisions.position
         return ranking.best()
 
@@ -215,6 +229,6 @@ def schedule(
     eligibility: Eligibility = EVERYTHING,
 ) -> Schedule:
     """Choose clusters for a placement, from scratch."""
-    standing = Standing(placement, fleet, decisions, addons)
-    standing.choose_from(eligibility)
-    return standing.schedule(now)
+    scheduler = PlacementScheduler(placement, fleet, decisions, addons)
+    scheduler.choose_from(eligibility)
+    return scheduler.schedule(now)
