@@ -7,7 +7,7 @@ from echelon.cli.rollout_picture import COMPLETE, DONE, FINISHED, HELD, MISCONFI
 
 
 def drawn(world: World) -> Picture:
-    return draw(world.view(), (), world.now)
+    return draw(world.rollout().subject, {}, world.now)
 
 
 def complete() -> World:

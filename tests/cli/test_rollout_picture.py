@@ -7,11 +7,13 @@ from tests.engine.work_set.world import PlacementState, World, progressive
 from echelon.api.work import ManifestWork
 from echelon.cli.rollout_picture import Picture, draw
 from echelon.cli.rollout_tree import headline
+from echelon.cli.rollout_work_sets import found_work_set
 from echelon.engine.rollout import control
 
 
 def drawn(world: World) -> Picture:
-    return draw(world.view(), [msgspec.convert(work, ManifestWork) for work in world.works.values()], world.now)
+    found = found_work_set(world.view(), [msgspec.convert(work, ManifestWork) for work in world.works.values()])
+    return draw(found.subject, found.objects, world.now)
 
 
 def done(world: World) -> World:

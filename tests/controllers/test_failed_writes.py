@@ -13,8 +13,8 @@ from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli.rollout_kinds import find
 from echelon.cli.rollout_picture import Picture, draw
-from echelon.cli.rollout_reading import read
 from echelon.controllers.running import Controllers
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.hub.client import InProcessClient
@@ -94,8 +94,8 @@ async def stored(world: WorkWorld) -> set[str]:
 
 async def drawn(world: WorkWorld) -> Picture:
     """Return what the command line shows."""
-    found = await read(world.hub.client, "web", NS)
-    return draw(found.view, found.works, world.hub.clock.now())
+    _, found = await find(world.hub.client, "web", NS)
+    return draw(found.subject, found.objects, world.hub.clock.now())
 
 
 def forbidden() -> ApiError:

@@ -14,7 +14,7 @@ from echelon.controllers.work_set.decided import QUIET_SECONDS, Listed, are_doub
 from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
-from echelon.engine.work_set.view import read_placement
+from echelon.engine.rollout.references import read_placement
 from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
 
 CLUSTERS = "abcdef"

@@ -10,8 +10,8 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING
 from echelon.api.events import EVENT
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
+from echelon.cli.rollout_kinds import find
 from echelon.cli.rollout_picture import Picture, draw
-from echelon.cli.rollout_reading import read
 from echelon.controllers.settings import ControllerSettings
 from echelon.engine.cluster_health import UNAVAILABLE
 from echelon.engine.rollout.thresholds import Threshold
@@ -47,8 +47,8 @@ async def notes(world: WorkWorld, reason: str) -> list[str]:
 
 async def drawn(world: WorkWorld) -> Picture:
     """Return what the command line shows."""
-    found = await read(world.hub.client, "web", NS)
-    return draw(found.view, found.works, world.hub.clock.now())
+    _, found = await find(world.hub.client, "web", NS)
+    return draw(found.subject, found.objects, world.hub.clock.now())
 
 
 async def seconds_until(world: WorkWorld, version: str, clusters: list[str]) -> float:

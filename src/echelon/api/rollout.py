@@ -1,4 +1,4 @@
-"""The rollout strategy: the one part that work sets and policies have in common.
+"""The rollout strategy, and what a status says of the clusters: what work sets and policies have in common.
 
 Upstream reads it from two sides that disagree: the schema lets through what the rollout library later refuses (quoted
 numbers, durations with text behind them) or silently ignores (a block of another type than the chosen one). A rollout
@@ -7,6 +7,8 @@ can be carried out.
 """
 
 from typing import Annotated, ClassVar, TypeAlias
+
+import msgspec
 
 from echelon.api.base import APIStruct, IntOrString, JSONObject, Rule, field
 
@@ -146,3 +148,42 @@ class RolloutStrategy(APIStruct, frozen=True, gc=False, kw_only=True):
             ),
         ]
     }
+
+
+# What `status.rollout.clusters` lists at most. The status is written every second of a rollout, and the server handles
+# the whole list each time.
+MAX_LISTED_CLUSTERS = 100
+
+
+class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How far one cluster is."""
+
+    cluster: Annotated[str, field("Name of the cluster.", max_length=253)]
+    placement: Annotated[str, field("Placement through which the cluster has its work.")] = ""
+    group: Annotated[str, field("Name of the cluster's decision group; empty for unnamed ones.")] = ""
+    group_index: Annotated[int, field("Index of the cluster's decision group.", format="int32")] = msgspec.field(
+        default_factory=int
+    )
+    status: Annotated[str, field("Where the cluster stands in the rollout.", enum=ROLLOUT_STATUSES)]
+    reason: Annotated[str, field("Why, as one word for programs.", max_length=1024)] = ""
+    message: Annotated[str, field("Why, as a sentence for people.", max_length=1024)] = ""
+    last_transition_time: Annotated[str, field("When the status last changed.", format="date-time")] = ""
+
+
+class RolloutSummary(APIStruct, frozen=True, gc=False, kw_only=True):
+    """How far the rollout of the current template is."""
+
+    to_apply: Annotated[int, field("Clusters that wait for their turn.")] = msgspec.field(default_factory=int)
+    progressing: Annotated[int, field("Clusters that are changing.")] = msgspec.field(default_factory=int)
+    succeeded: Annotated[int, field("Clusters that are done.")] = msgspec.field(default_factory=int)
+    failed: Annotated[int, field("Clusters that failed and may still recover.")] = msgspec.field(default_factory=int)
+    timed_out: Annotated[int, field("Clusters that missed their deadline.")] = msgspec.field(default_factory=int)
+    skipped: Annotated[int, field("Clusters that the rollout leaves alone.")] = msgspec.field(default_factory=int)
+    clusters: Annotated[
+        list[ClusterRollout],
+        field(
+            "Clusters and their state, those that need attention first.",
+            atomic=True,
+            max_items=MAX_LISTED_CLUSTERS,
+        ),
+    ] = []

@@ -16,12 +16,8 @@ import msgspec
 from echelon.api.base import APIStruct, JSONObject, Rule, field
 from echelon.api.kinds import Column, Kind
 from echelon.api.meta import Condition, ObjectMeta
-from echelon.api.rollout import ROLLOUT_STATUSES, RolloutAll, RolloutStrategy
+from echelon.api.rollout import RolloutAll, RolloutStrategy, RolloutSummary
 from echelon.api.work import GROUP, ManifestWorkSpec
-
-# What `status.rollout.clusters` lists at most. The status is written every second of a rollout, and the server handles
-# the whole list each time.
-MAX_LISTED_CLUSTERS = 100
 
 
 class PlacementRef(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -85,40 +81,6 @@ class PlacementSummary(APIStruct, frozen=True, gc=False, kw_only=True):
     summary: Annotated[ManifestWorkReplicaSetSummary, field("How many works are in which state.")] = msgspec.field(
         default_factory=ManifestWorkReplicaSetSummary
     )
-
-
-class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
-    """How far one cluster is."""
-
-    cluster: Annotated[str, field("Name of the cluster.", max_length=253)]
-    placement: Annotated[str, field("Placement through which the cluster has its work.")] = ""
-    group: Annotated[str, field("Name of the cluster's decision group; empty for unnamed ones.")] = ""
-    group_index: Annotated[int, field("Index of the cluster's decision group.", format="int32")] = msgspec.field(
-        default_factory=int
-    )
-    status: Annotated[str, field("Where the cluster stands in the rollout.", enum=ROLLOUT_STATUSES)]
-    reason: Annotated[str, field("Why, as one word for programs.", max_length=1024)] = ""
-    message: Annotated[str, field("Why, as a sentence for people.", max_length=1024)] = ""
-    last_transition_time: Annotated[str, field("When the status last changed.", format="date-time")] = ""
-
-
-class RolloutSummary(APIStruct, frozen=True, gc=False, kw_only=True):
-    """How far the rollout of the current template is."""
-
-    to_apply: Annotated[int, field("Clusters that wait for their turn.")] = msgspec.field(default_factory=int)
-    progressing: Annotated[int, field("Clusters that are changing.")] = msgspec.field(default_factory=int)
-    succeeded: Annotated[int, field("Clusters that are done.")] = msgspec.field(default_factory=int)
-    failed: Annotated[int, field("Clusters that failed and may still recover.")] = msgspec.field(default_factory=int)
-    timed_out: Annotated[int, field("Clusters that missed their deadline.")] = msgspec.field(default_factory=int)
-    skipped: Annotated[int, field("Clusters that the rollout leaves alone.")] = msgspec.field(default_factory=int)
-    clusters: Annotated[
-        list[ClusterRollout],
-        field(
-            "Clusters and their state, those that need attention first.",
-            atomic=True,
-            max_items=MAX_LISTED_CLUSTERS,
-        ),
-    ] = []
 
 
 class ManifestWorkReplicaSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):

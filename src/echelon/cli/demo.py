@@ -16,8 +16,8 @@ from echelon.api import registry
 from echelon.api.base import JSONObject
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.process import run, stop_on_signals
+from echelon.cli.rollout_kinds import find
 from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture, draw
-from echelon.cli.rollout_reading import read
 from echelon.cli.rollout_tree import Screen, tree
 from echelon.cli.up import say, started
 from echelon.fleet.local import Local, Settings
@@ -78,8 +78,8 @@ async def _follow(client: Client) -> Picture:
     screen = Screen()
     while True:
         with suppress(NotFound):
-            found = await read(client, _NAME, _NAMESPACE)
-            picture = draw(found.view, found.works, datetime.now(UTC))
+            _, found = await find(client, _NAME, _NAMESPACE)
+            picture = draw(found.subject, found.objects, datetime.now(UTC))
             screen.show(picture)
             if picture.over and picture.total:
                 return picture

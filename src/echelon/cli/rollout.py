@@ -16,6 +16,7 @@ from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.placement import namespace_option
+from echelon.cli.rollout_kinds import RolloutKind, find, find_all
 from echelon.cli.rollout_picture import (
     COMPLETE,
     DONE,
@@ -28,9 +29,9 @@ from echelon.cli.rollout_picture import (
     document,
     draw,
 )
-from echelon.cli.rollout_reading import Found, around, read, revisions_of, sets_in
+from echelon.cli.rollout_reading import Found
 from echelon.cli.rollout_tree import Screen, columns, tree
-from echelon.engine.work_set.view import RevisionView
+from echelon.engine.rollout.stored_revision import StoredRevision
 
 
 @click.group()
@@ -55,7 +56,8 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
         return
     headers = ["Name", "State", "Done", "InFlight", "Failed", "At", "Revision", "Age"]
     wide = output == "wide"
-    rows = [_row(each, wide=wide) for each in pictures]
+    several = len({each.kind for each in pictures}) > 1
+    rows = [_row(each, wide=wide, several=several) for each in pictures]
     if all_namespaces:
         headers, rows = ["Namespace", *headers], [[e.namespace, *row] for e, row in zip(pictures, rows, strict=True)]
     print_columns([*headers, *(["Message"] if wide else [])], rows)
@@ -98,12 +100,12 @@ def watch(*, name: str, connection: Connection, namespace: str, timeout: float |
 def history(*, name: str, connection: Connection, namespace: str, output: str) -> None:
     """List the stored revisions of what a rollout brings."""
     where = namespace or connection.load().namespace
-    found = asyncio.run(_found(connection, name, where))
-    rows = [_revision(each, found) for each in found.view.revisions]
+    kind, found = asyncio.run(_found(connection, name, where))
+    rows = [_revision(each, found.subject.revision, kind) for each in found.subject.revisions]
     if is_document(output):
         print_document(rows, output)
     elif not rows:
-        click.echo(f"{where}/{name} has no stored revisions yet.", err=True)
+        click.echo(f"{found.title} has no stored revisions yet.", err=True)
     else:
         print_columns(list(rows[0]), [list(row.values()) for row in rows])
 
@@ -131,11 +133,11 @@ for _verb in verbs.COMMANDS:
     rollout.add_command(_verb)
 
 
-def _row(each: Picture, *, wide: bool) -> list[object]:
+def _row(each: Picture, *, wide: bool, several: bool) -> list[object]:
     at = next((group.title for group in each.groups if group.active), None) if each.state != COMPLETE else None
     counts = each.counts
     return [
-        each.name,
+        f"{each.kind}/{each.name}" if several else each.name,
         each.state,
         f"{counts.get(DONE, 0)}/{each.total}",
         counts.get(MOVING, 0) + counts.get(SOAKING, 0),
@@ -147,31 +149,30 @@ def _row(each: Picture, *, wide: bool) -> list[object]:
     ]
 
 
-def _revision(each: RevisionView, found: Found) -> JSONObject:
-    manifests = (each.template or {}).get("workload", {}).get("manifests", [])
+def _revision(each: StoredRevision, present: str, kind: RolloutKind) -> JSONObject:
     return {
         "revision": each.number,
         "hash": each.revision,
-        "present": each.revision == found.view.content.digest,
+        "present": each.revision == present,
         "completed": each.completed or None,
-        "manifests": len(manifests),
+        **kind.describe(each),
     }
 
 
-async def _found(connection: Connection, name: str, namespace: str) -> Found:
+async def _found(connection: Connection, name: str, namespace: str) -> tuple[RolloutKind, Found]:
     async with connection.open() as client:
-        return await read(client, name, namespace)
+        return await find(client, name, namespace)
 
 
 async def _picture(connection: Connection, name: str, namespace: str) -> Picture:
-    found = await _found(connection, name, namespace)
-    return draw(found.view, found.works, datetime.now(UTC))
+    _, found = await _found(connection, name, namespace)
+    return draw(found.subject, found.objects, datetime.now(UTC))
 
 
 async def _pictures(connection: Connection, namespace: str) -> list[Picture]:
     async with connection.open() as client:
-        found = [await around(client, each) for each in await sets_in(client, namespace)]
-    return [draw(each.view, each.works, datetime.now(UTC)) for each in found]
+        found = await find_all(client, namespace)
+    return [draw(each.subject, each.objects, datetime.now(UTC)) for each in found]
 
 
 async def _watch(
@@ -182,8 +183,8 @@ async def _watch(
     async with connection.open() as client:
         while True:
             asked = time.monotonic()
-            found = await read(client, name, namespace)
-            picture = draw(found.view, found.works, datetime.now(UTC))
+            _, found = await find(client, name, namespace)
+            picture = draw(found.subject, found.objects, datetime.now(UTC))
             screen.show(picture)
             now = time.monotonic()
             if picture.over:
@@ -197,16 +198,18 @@ async def _watch(
 async def _diff(
     connection: Connection, name: str, namespace: str, older: int | None, newer: int | None
 ) -> Sequence[str]:
-    async with connection.open() as client:
-        stored = await revisions_of(client, namespace, name)
-    after = verbs.pick(stored, newer, stored[-1] if stored else None, f"{namespace}/{name}")
+    _, found = await _found(connection, name, namespace)
+    stored = found.subject.revisions
+    after = verbs.pick(stored, newer, stored[-1] if stored else None, found.title)
     earlier = [each for each in stored if each.number < after.number]
-    before = verbs.pick(stored, older, earlier[-1] if earlier else None, f"{namespace}/{name}")
+    before = verbs.pick(stored, older, earlier[-1] if earlier else None, found.title)
     old, new = (f"revision {each.number} ({each.revision})" for each in (before, after))
     return list(difflib.unified_diff(_yaml(before), _yaml(after), old, new, lineterm=""))
 
 
-def _yaml(revision: RevisionView) -> list[str]:
-    text: Any = yaml.safe_dump(revision.template, sort_keys=True, width=120)
+def _yaml(revision: StoredRevision) -> list[str]:
+    fields = revision.content or {}
+    shown = next(iter(fields.values())) if len(fields) == 1 else fields  # the name of the only field says nothing
+    text: Any = yaml.safe_dump(shown, sort_keys=True, width=120)
     lines: list[str] = text.splitlines()
     return lines

@@ -5,23 +5,24 @@ it is the same whether a controller runs or not.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.work import ManifestCondition, ManifestWork
 from echelon.engine.placement.decisions import GroupKey
+from echelon.engine.rollout.conditions import ROLLED_OUT, missing_group, unbound_clusters
+from echelon.engine.rollout.departures import held as held_removal
+from echelon.engine.rollout.departures import staying
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names
-from echelon.engine.work_set.conditions import ROLLED_OUT, missing_group, strange
-from echelon.engine.work_set.leaving import held as held_removal
-from echelon.engine.work_set.leaving import staying
-from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
-from echelon.engine.work_set.view import WorkSetView
+from echelon.engine.rollout.roll_out import roll_out
+from echelon.engine.rollout.state import ReferenceRollout, Rollout
+from echelon.engine.rollout.subject import Subject
 
 DONE, SOAKING, MOVING, FAILED, TIMED_OUT, WAITING, SKIPPED = (
     "done",
@@ -108,6 +109,7 @@ class Picture:
     message: str
     counts: Mapping[str, int]
     groups: tuple[GroupLine, ...]
+    kind: str = ""
 
     @property
     def total(self) -> int:
@@ -120,38 +122,42 @@ class Picture:
         return self.state in (COMPLETE, FINISHED, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS)
 
 
-def draw(view: WorkSetView, works: Iterable[ManifestWork], now: datetime) -> Picture:
-    """Draw a rollout as it is now."""
-    rollout = roll_out(view, now)
-    by_cluster = {work.metadata.namespace: work for work in works}
-    groups = tuple(line for ref in rollout.refs for line in _groups(ref, rollout, by_cluster, now))
+_Objects: TypeAlias = Mapping[str, Sequence[ObjectLine]]
+
+
+def draw(subject: Subject, objects: _Objects, now: datetime) -> Picture:
+    """Draw a rollout as it is now; `objects` are those on each cluster."""
+    rollout = roll_out(subject, now)
+    groups = tuple(line for ref in rollout.references for line in _groups(ref, rollout, objects, now))
     counts: Counter[str] = Counter()
     for group in groups:
         counts.update(group.counts)
-    state, message = _state(view, rollout)
-    meta = view.work_set.metadata
+    state, message = _state(rollout)
+    meta = subject.metadata
     made = datetime.fromisoformat(meta.creation_timestamp) if meta.creation_timestamp else now
     return Picture(
         meta.namespace,
         meta.name,
-        view.content.digest,
-        rollout.past.number,
+        subject.revision,
+        rollout.history.number,
         elapsed(now - made),
         state,
         message,
         counts,
         groups,
+        subject.kind.singular,
     )
 
 
-def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
-    if view.work_set.metadata.deletion_timestamp:
-        return DELETING, "its works are being deleted"
-    if held := _held(view, rollout):
+def _state(rollout: Rollout) -> tuple[str, str]:
+    subject = rollout.subject
+    if subject.metadata.deletion_timestamp:
+        return DELETING, f"its {subject.noun}s are being deleted"
+    if held := _held(rollout):
         return HELD, held
-    troubles = [ref.share.trouble.message for ref in rollout.refs if ref.share.trouble]
-    if view.content.problem or troubles:
-        return MISCONFIGURED, view.content.problem or "; ".join(troubles)
+    errors = [ref.allocation.error.message for ref in rollout.references if ref.allocation.error]
+    if subject.problem or errors:
+        return MISCONFIGURED, subject.problem or "; ".join(errors)
     if rollout.malformed:
         return _STATES[Wait.PAUSED], rollout.malformed
     if (missing := missing_group(rollout)) is not None:
@@ -160,62 +166,62 @@ def _state(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
         return _way_back(rollout)
     if not rollout.has_clusters:
         return _nobody(rollout)
-    return _progress(view, rollout)
+    return _progress(rollout)
 
 
-def _progress(view: WorkSetView, rollout: Rollout) -> tuple[str, str]:
+def _progress(rollout: Rollout) -> tuple[str, str]:
     """Tell of a rollout that has clusters, and that nobody holds or aborted, how far it is."""
-    if (rollout.complete or rollout.finished) and (left := _still_removing(view, rollout)):
+    if (rollout.complete or rollout.finished) and (left := _still_removing(rollout)):
         return ROLLING_OUT, left
     if rollout.complete:
         return COMPLETE, ""
-    for ref in rollout.refs:
+    for ref in rollout.references:
         if ref.decision is not None and ref.decision.blocked:
             return _STATES[ref.decision.blocked], ref.decision.blocked_message
-    if rollout.strangers and _is_at_rest(rollout):
-        return HELD, strange(view, rollout)
+    if rollout.unbound and _is_at_rest(rollout):
+        return HELD, unbound_clusters(rollout)
     if rollout.finished:
         return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
     if rollout.all_had_it and rollout.decided:
-        ill = [one.cluster for ref in rollout.refs for one in ref.standings if one.phase is not Phase.SUCCEEDED]
+        ill = [one.cluster for one in rollout.standings if one.phase is not Phase.SUCCEEDED]
         return DISTURBED, f"it was complete, and does not work at the moment on {names(ill)}"
     return ROLLING_OUT, ""
 
 
-def _held(view: WorkSetView, rollout: Rollout) -> str:
+def _held(rollout: Rollout) -> str:
     """Return why the controller waits for people, also if it says that for a reason that is not known here."""
-    if rollout.sharing.removal.held:
-        return held_removal(rollout.sharing.removal)
+    if rollout.allocations.removal.held:
+        return held_removal(rollout.allocations.removal)
     if rollout.not_stored:
         return rollout.not_stored
-    for each in view.work_set.status.conditions:
+    for each in rollout.subject.conditions:
         if (each.type, each.status) == (ROLLED_OUT, "False") and each.reason in _HELD_REASONS:
             return each.message or each.reason
     return ""
 
 
-def _still_removing(view: WorkSetView, rollout: Rollout) -> str:
+def _still_removing(rollout: Rollout) -> str:
     """Return what the controller says while clusters have yet to lose what they have. When they do is its business."""
-    generation = view.work_set.metadata.generation
-    said = [each for each in view.work_set.status.conditions if (each.type, each.status) == (ROLLED_OUT, "False")]
-    told = next((each.message for each in said if each.observed_generation == generation), "")
-    return told if rollout.sharing.removal.going else ""
+    subject = rollout.subject
+    said = [each for each in subject.conditions if (each.type, each.status) == (ROLLED_OUT, "False")]
+    told = next((each.message for each in said if each.observed_generation == subject.metadata.generation), "")
+    return told if rollout.allocations.to_delete else ""
 
 
 def _is_at_rest(rollout: Rollout) -> bool:
     """Whether nobody waits or moves but those who may not be written."""
-    standings = [one for ref in rollout.refs for one in ref.standings]
-    return all(one.failed or (one.phase in (Phase.SUCCEEDED, Phase.SKIPPED) and not one.in_flight) for one in standings)
+    done = (Phase.SUCCEEDED, Phase.SKIPPED)
+    return all(one.failed or (one.phase in done and not one.in_flight) for one in rollout.standings)
 
 
 def _way_back(rollout: Rollout) -> tuple[str, str]:
     """Tell of an abort: it is over when the earlier revision is wherever it can be."""
-    if rollout.back_to is None:
+    if rollout.rollback_to is None:
         return ABORTED, "aborted: no earlier revision was complete, so nothing is put back and nothing new starts"
-    number = rollout.back_to.number
+    number = rollout.rollback_to.number
     if not rollout.finished:
         return ABORTING, f"aborted: revision {number} is put back"
-    failed = [one.cluster for ref in rollout.refs for one in ref.standings if one.failed]
+    failed = [one.cluster for one in rollout.standings if one.failed]
     if failed:
         return ABORTED, f"aborted: revision {number} is back, but does not work on {names(failed)}"
     return ABORTED, f"aborted: revision {number} is back everywhere"
@@ -223,57 +229,43 @@ def _way_back(rollout: Rollout) -> tuple[str, str]:
 
 def _nobody(rollout: Rollout) -> tuple[str, str]:
     if rollout.decided:
-        return NO_CLUSTERS, "; ".join(dict.fromkeys(map(_empty, rollout.refs)))
-    placements = ", ".join(dict.fromkeys(ref.share.ref.name for ref in rollout.refs))
+        return NO_CLUSTERS, "; ".join(dict.fromkeys(map(_empty, rollout.references)))
+    placements = ", ".join(dict.fromkeys(ref.name for ref in rollout.references))
     return ROLLING_OUT, f"{placements} has not decided yet"
 
 
-def _empty(ref: RefRollout) -> str:
-    placement = ref.share.ref.placement
+def _empty(ref: ReferenceRollout) -> str:
+    placement = ref.allocation.reference.placement
     why = placement.unsatisfied if placement is not None else ""
-    return f"placement {ref.share.ref.name} selects nobody{f': {why}' if why else ''}"
+    return f"placement {ref.name} selects nobody{f': {why}' if why else ''}"
 
 
-def _groups(ref: RefRollout, rollout: Rollout, works: Mapping[str, ManifestWork], now: datetime) -> Iterable[GroupLine]:
+def _groups(ref: ReferenceRollout, rollout: Rollout, objects: _Objects, now: datetime) -> Iterable[GroupLine]:
     active = set(ref.decision.active) if ref.decision else set[GroupKey]()
-    members: dict[GroupKey, list[Standing]] = {key: [] for key in sorted(ref.share.groups.groups)}
+    members: dict[GroupKey, list[Standing]] = {key: [] for key in sorted(ref.allocation.groups.groups)}
     for standing in ref.standings:
         members[standing.group].append(standing)
     for key, standings in members.items():
-        lines = tuple(_cluster(standing, rollout, works.get(standing.cluster), now) for standing in standings)
+        lines = tuple(_cluster(standing, rollout, objects, now) for standing in standings)
         waiting = next((one.message for one in standings if one.phase is Phase.TO_APPLY and not one.starts), "")
         counts = Counter(line.state for line in lines)
-        yield GroupLine(ref.share.ref.name, key, counts, key in active, waiting, lines)
+        yield GroupLine(ref.name, key, counts, key in active, waiting, lines)
 
 
-def _cluster(standing: Standing, rollout: Rollout, work: ManifestWork | None, now: datetime) -> ClusterLine:
+def _cluster(standing: Standing, rollout: Rollout, objects: _Objects, now: datetime) -> ClusterLine:
     state = SOAKING if standing.wait is Wait.SOAK else _OF_PHASE[standing.phase]
     age = elapsed(now - standing.since) if standing.since and state not in (WAITING, DONE) else ""
-    seen = rollout.works.get(standing.cluster)
-    has_it = seen is not None and rollout.is_current(seen)
-    said = seen.progress.message if seen is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
+    holding = rollout.holdings.get(standing.cluster)
+    has_it = holding is not None and rollout.is_current(holding)
+    said = holding.message if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
     if (failed := rollout.failed_writes.get(standing.cluster)) is not None:
         said = failed.message
-    gone = any(standing.cluster in ref.share.lingering for ref in rollout.refs)
-    stays = staying(rollout.sharing.removal, standing.cluster)[1] if gone else ""
+    gone = any(standing.cluster in ref.allocation.undecided for ref in rollout.references)
+    removal, noun = rollout.allocations.removal, rollout.subject.noun
+    stays = staying(removal, standing.cluster, noun)[1] if gone else ""
     message = "; ".join(filter(None, (said, stays, standing.message)))
-    objects = tuple(map(_object, work.status.resource_status.manifests)) if work is not None and has_it else ()
-    return ClusterLine(standing.cluster, state, age, message, objects)
-
-
-def _object(manifest: ManifestCondition) -> ObjectLine:
-    meta = manifest.resource_meta
-    name = "/".join(filter(None, (meta.namespace, meta.name)))
-    told = {each.type: each for each in manifest.conditions}
-    for kind, bad, state in (
-        ("Applied", "False", FAILED),
-        ("Degraded", "True", FAILED),
-        ("Available", "False", FAILED),
-        ("Progressing", "True", MOVING),
-    ):
-        if kind in told and told[kind].status == bad:
-            return ObjectLine(f"{meta.kind} {name}", state, told[kind].message)
-    return ObjectLine(f"{meta.kind} {name}", DONE, "")
+    shown = tuple(objects.get(standing.cluster, ())) if has_it else ()
+    return ClusterLine(standing.cluster, state, age, message, shown)
 
 
 def document(picture: Picture) -> JSONObject:

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.api.work_set import MAX_LISTED_CLUSTERS
+from echelon.api.rollout import MAX_LISTED_CLUSTERS
 from echelon.engine.plan import Emit
 from tests.engine.work_set.world import World, progressive
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from echelon.engine.rollout.model import Phase
 from echelon.engine.work_set.names import TURNED_ANNOTATION, WRITTEN_ANNOTATION
-from echelon.engine.work_set.rollout import roll_out
 from tests.engine.work_set.world import NAME, World, progressive
 
 BAD: list[dict[str, str]] = [
@@ -29,7 +28,7 @@ def one(**strategy: Any) -> World:
 
 
 def phase(world: World, cluster: str = "a") -> Phase:
-    decision = roll_out(world.view(), world.now).refs[0].decision
+    decision = world.rollout().references[0].decision
     assert decision is not None
     found = decision.standing(cluster)
     assert found is not None

@@ -1,11 +1,10 @@
 """When a rollout is over: nobody waits or moves, and whatever failed is tolerated."""
 
-from echelon.engine.work_set.rollout import roll_out
 from tests.engine.work_set.world import World, progressive
 
 
 def finished(world: World) -> bool:
-    return roll_out(world.view(), world.now).finished
+    return world.rollout().finished
 
 
 def test_a_tolerated_failure_does_not_keep_a_rollout_from_its_end() -> None:
@@ -19,7 +18,7 @@ def test_a_tolerated_failure_does_not_keep_a_rollout_from_its_end() -> None:
     world.report("b")
     world.settle()
     assert finished(world)
-    assert not roll_out(world.view(), world.now).complete
+    assert not world.rollout().complete
 
 
 def test_a_rollout_that_stopped_is_not_finished() -> None:

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from echelon.engine.rollout import control
-from echelon.engine.work_set.rollout import roll_out
 from tests.engine.work_set.world import World, per_group, progressive
 
 BLOCKED, ROLLED_OUT = "RolloutBlocked", "PlacementRolledOut"
@@ -97,9 +96,9 @@ def test_going_back_to_a_revision_that_was_complete_is_a_rollout_like_any_other(
     world.report("a", degraded="True")
     world.settle()
     assert world.said(BLOCKED)[:2] == ("True", "MaxFailuresExceeded")
-    assert not roll_out(world.view(), world.now).was_complete
+    assert not world.rollout().was_complete
     assert done(world)
-    assert roll_out(world.view(), world.now).was_complete
+    assert world.rollout().was_complete
 
 
 def test_an_abort_of_what_is_complete_does_nothing_and_is_told_once() -> None:

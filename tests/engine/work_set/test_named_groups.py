@@ -3,7 +3,7 @@
 import pytest
 
 from echelon.engine.rollout import control
-from echelon.engine.work_set.names import PASSED_ANNOTATION
+from echelon.engine.rollout.stored_revision import PASSED_ANNOTATION
 from tests.engine.work_set.world import World, per_group, progressive
 
 VERIFIED, BLOCKED = "PlacementVerified", "RolloutBlocked"

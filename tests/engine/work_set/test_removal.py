@@ -10,7 +10,6 @@ from echelon.engine.plan import Delete
 from echelon.engine.rollout import control
 from echelon.engine.rollout.removal import MAX_REMOVALS, approve_removal
 from echelon.engine.rollout.thresholds import Threshold
-from echelon.engine.work_set.rollout import roll_out
 from tests.engine.work_set.world import PlacementState, World, progressive, writes_of
 
 SIX = ["a", "b", "c", "d", "e", "f"]
@@ -34,7 +33,7 @@ def select(world: World, *clusters: str, why: str = "") -> None:
 
 
 def approve(world: World) -> None:
-    held = roll_out(world.view(), world.now).sharing.removal.held
+    held = world.rollout().allocations.removal.held
     world.annotations |= {name: value for name, value in approve_removal(held).items() if value is not None}
 
 
@@ -130,7 +129,7 @@ def test_a_reference_that_is_taken_out_takes_its_clusters_along_unless_its_succe
     world.placements["typo"] = PlacementState([("", ["a", "b"])])
     world.settle()
     assert world.at("1") == ["a", "b"]
-    assert notes(world, "WorksRemoved") == ["the work of c, d, e, f is deleted: the set does not refer to p any more"]
+    assert notes(world, "WorksRemoved") == ["the work of c, d, e, f is deleted: the spec does not refer to p any more"]
 
 
 def test_a_set_that_is_deleted_goes_whatever_is_selected() -> None:
@@ -310,7 +309,7 @@ def test_whatever_is_selected_removal_keeps_its_promises(
     world.annotations |= words
     world.unbound = unbound
     world.spared = dict.fromkeys(spared, world.now + timedelta(seconds=10))
-    named = set(roll_out(world.view(), world.now).sharing.removal.held)
+    named = set(world.rollout().allocations.removal.held)
     if approved:
         approve(world)
     limit = {"1": 1, "2": 2, "50%": 3}.get(words.get(MAX_REMOVALS, ""), 6)

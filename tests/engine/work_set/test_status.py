@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from echelon.api.work_set import MAX_LISTED_CLUSTERS
+from echelon.api.rollout import MAX_LISTED_CLUSTERS
 from echelon.engine.plan import Patch
 from echelon.engine.work_set.plan import plan
 from tests.engine.work_set.world import PlacementState, World, flat, per_group, progressive, writes_of

@@ -16,21 +16,17 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus
 from echelon.engine.placement.slices import INDEX_LABEL, NAME_LABEL
 from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Plan, Together, Write
+from echelon.engine.rollout.references import PlacementReference, read_placement
 from echelon.engine.rollout.removal import EVERYONE
+from echelon.engine.rollout.roll_out import roll_out
+from echelon.engine.rollout.state import Rollout
+from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.work_set.content import read_content
 from echelon.engine.work_set.names import FINALIZER, SET_LABEL
 from echelon.engine.work_set.plan import plan
-from echelon.engine.work_set.view import (
-    RefView,
-    WorkSet,
-    WorkSetView,
-    WorkView,
-    WriteOutcomes,
-    read_placement,
-    read_revision,
-    read_work,
-)
+from echelon.engine.work_set.subject import choose_works, subject_of
+from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
 
 NS, NAME = "apps", "web"
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -181,7 +177,7 @@ class World:
             work_set,
             read_content(work_set.spec.manifest_work_template),
             tuple(
-                RefView(
+                PlacementReference(
                     ref.name,
                     ref.rollout_strategy,
                     placements.get(ref.name),
@@ -198,6 +194,10 @@ class World:
             spared=self.spared,
             max_removals=self.max_removals,
         )
+
+    def rollout(self) -> Rollout:
+        view = self.view()
+        return roll_out(subject_of(view, choose_works(view).by_cluster), self.now)
 
     def restart(self) -> None:
         """Let another controller take over, who knows nothing but what is written."""

@@ -26,17 +26,16 @@ from echelon.controllers.work_set.decided import Decided
 from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
+from echelon.engine.rollout.references import PlacementReference
+from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL, WRITTEN_ANNOTATION, set_of
 from echelon.engine.work_set.plan import plan
 from echelon.engine.work_set.view import (
-    RefView,
-    RevisionView,
     UnreadWork,
     WorkSet,
     WorkSetView,
     WorkView,
-    is_revision_of,
     read_revision,
     read_work,
 )
@@ -189,10 +188,10 @@ class WorkSetReconciler:
             self._settings.max_removals,
         )
 
-    def _ref(self, ref: PlacementRef, key: Key, answer: Answer | None) -> RefView:
+    def _ref(self, ref: PlacementRef, key: Key, answer: Answer | None) -> PlacementReference:
         placement, decided = Key(key.namespace, ref.name), self._decided
         trouble = self._asking.trouble(key)
-        return RefView(
+        return PlacementReference(
             ref.name,
             ref.rollout_strategy,
             decided.view(placement),
@@ -215,12 +214,12 @@ class WorkSetReconciler:
     def _ask(
         self,
         key: Key,
-        refs: Sequence[RefView],
+        refs: Sequence[PlacementReference],
         losing: Iterable[WorkView],
         behind: Callable[[WorkView], bool],
     ) -> None:
         """Have the server asked if somebody would lose a work, were it known that what is known is all there is."""
-        doubtful = [ref.name for ref in refs if ref.doubtful and ref.placement is not None and ref.placement.settled]
+        doubtful = [ref.name for ref in refs if ref.uncertain and ref.placement is not None and ref.placement.settled]
         if doubtful or any(map(behind, losing)):
             due = max((self._decided.settles_at(Key(key.namespace, name)) for name in doubtful), default=0.0)
             self._asking.want(key, [ref.name for ref in refs], due)
@@ -233,14 +232,16 @@ class WorkSetReconciler:
             self._contents[key] = known
         return known[2]
 
-    def _revisions(self, key: Key, work_set: WorkSet) -> tuple[RevisionView, ...]:
+    def _revisions(self, key: Key, work_set: WorkSet) -> tuple[StoredRevision, ...]:
         stored = self._caches.revisions.by_index("set", f"{key.namespace}.{key.name}")
-        found = [read_revision(each) for each in stored if is_revision_of(each, work_set)]
+        found = [
+            read_revision(each) for each in stored if is_revision_of(each, MANIFEST_WORK_REPLICA_SET, work_set.metadata)
+        ]
         # One that was let go after all that is known of the set may have been let go by the end of the set.
         known, uid = self._caches.sets.reached, work_set.metadata.uid
         return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
 
-    def _taken(self, key: Key, refs: Iterable[RefView], works: Mapping[str, object]) -> frozenset[str]:
+    def _taken(self, key: Key, refs: Iterable[PlacementReference], works: Mapping[str, object]) -> frozenset[str]:
         """Return where a work of the set's name exists that is not of this set."""
         get = self._caches.works.get
         return frozenset(
@@ -318,7 +319,7 @@ def _essence(view: WorkView) -> tuple[object, ...]:
     """Return all of a work that a plan depends on, but for its version."""
     return (
         view.uid,
-        view.digest,
+        view.revision,
         view.progress,
         view.placement,
         view.labels,

@@ -6,7 +6,7 @@ it, and a cluster that is listed in several groups is in the one with the highes
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from echelon.api.placement import PlacementDecision
@@ -24,8 +24,12 @@ class UnreadableIndex(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupKey:
-    """A decision group; in a question, a name stands for all groups of that name, and its index for nothing."""
+    """A decision group; in a question, a name stands for all groups of that name, and its index for nothing.
 
+    It names its placement only where groups of several are together. Their order is by placement first.
+    """
+
+    placement: str = field(default="", kw_only=True)
     index: int = 0
     name: str = ""
 
@@ -78,7 +82,8 @@ class DecisionGroups:
             group
             for key in keys
             for group in self.groups
-            if (group.name == key.name if key.name else group.index == key.index)
+            if key.placement in ("", group.placement)
+            and (group.name == key.name if key.name else group.index == key.index)
         )
         return tuple(dict.fromkeys(found))
 

@@ -94,7 +94,8 @@ def approve(revision: str, groups: Iterable[str], existing: str = "") -> Annotat
 
 def approval_name(group: GroupKey) -> str:
     """What to call a group in an approval: its name if it has one, because indexes move when groups are inserted."""
-    return group.name or str(group.index)
+    name = group.name or str(group.index)
+    return f"{group.placement}/{name}" if group.placement else name
 
 
 def _switch(annotations: Mapping[str, str], name: str) -> bool:

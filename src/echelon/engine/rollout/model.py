@@ -8,7 +8,7 @@ for people is made when somebody reads it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -88,11 +88,27 @@ class Control:
 
     def holds_back(self, group: GroupKey) -> bool:
         """Whether a group needs an approval and has none."""
-        called = {group.name, str(group.index)} - {""}
+        called = group_names(group)
         return (self.gated is None or not called.isdisjoint(self.gated)) and called.isdisjoint(self.approved)
+
+    def within(self, placement: str) -> "Control":
+        """Return what is said about the groups of one placement, which are called `placement/group` or just `group`."""
+        gated = self.gated if self.gated is None else _names_within(placement, self.gated)
+        return replace(self, gated=gated, approved=_names_within(placement, self.approved))
 
 
 NO_CONTROL = Control()
+
+
+def group_names(group: GroupKey) -> frozenset[str]:
+    """Return what people may call a group: by name or index, and with its placement where there are several."""
+    names = {group.name, str(group.index)} - {""}
+    return frozenset(names | {f"{group.placement}/{name}" for name in names} if group.placement else names)
+
+
+def _names_within(placement: str, names: frozenset[str]) -> frozenset[str]:
+    prefix = f"{placement}/"
+    return frozenset(name.removeprefix(prefix) for name in names if "/" not in name or name.startswith(prefix))
 
 
 _IN_FLIGHT = frozenset((Wait.REPORT, Wait.SOAK))

@@ -145,8 +145,9 @@ class Told:
 
 
 def title(group: GroupKey) -> str:
-    """A group as people know it: by its name, with its place in the order."""
-    return f"group {group.name} ({group.index})" if group.name else f"group {group.index}"
+    """A group as people know it: by its name, with its place in the order, and its placement if there are several."""
+    of = f"{group.placement}/" if group.placement else ""
+    return f"group {of}{group.name} ({group.index})" if group.name else f"group {of}{group.index}"
 
 
 def names(clusters: Sequence[str]) -> str:

@@ -48,15 +48,15 @@ def decide(
     now: datetime,
     control: Control = NO_CONTROL,
     *,
-    short: Collection[GroupKey] = (),
+    incomplete_groups: Collection[GroupKey] = (),
 ) -> Decision:
     """Decide what a rollout does now. `statuses` has the clusters that have the desired content already.
 
-    `short` are groups that have more clusters than it is known which: nothing after them begins.
+    `incomplete_groups` are those that have more clusters than it is known which: nothing after them begins.
     """
     because = reasons.OwnPace(now)
     known = _judge_all(groups, statuses, now, Judge(strategy, now, control, because))
-    walk = _Walk(known, control, now, short)
+    walk = _Walk(known, control, now, incomplete_groups)
     walk.along(stages(strategy, groups))
     in_flight = [one for group in known.groups.values() for one in group.busy if one.in_flight]
     ends = [one.until for one in in_flight if one.until is not None and one.until > now]
@@ -133,7 +133,7 @@ class _Walk:
     known: _Known
     control: Control
     now: datetime
-    short: Collection[GroupKey]
+    incomplete_groups: Collection[GroupKey]
     starting: frozenset[str] = frozenset()
     waits: dict[GroupKey, _Reason] = field(default_factory=dict)  # for those that don't start
     breach: bool = False
@@ -169,7 +169,7 @@ class _Walk:
                 fresh = {key: known[key].fresh for key in stage.groups}
                 if any(fresh.values()) or any(one.in_flight and not one.failed for one in busy):
                     holding = self._start(stage, fresh, busy, told)
-                elif missing := [key for key in stage.groups if key in self.short]:
+                elif missing := [key for key in stage.groups if key in self.incomplete_groups]:
                     self.active = stage.groups
                     holding = (stage.wait, reasons.Unlisted(missing[0]))
 

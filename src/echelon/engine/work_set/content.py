@@ -15,6 +15,7 @@ from echelon.api.base import JSONObject
 from echelon.api.work import ManifestWorkSpec
 from echelon.engine.rollout.revision import revision_of
 
+TEMPLATE = "manifestWorkTemplate"  # the field of the spec
 MAX_BYTES = 500 * 1024
 _DELETE_OPTIONS = ("propagationPolicy", "selectivelyOrphans", "ttlSecondsAfterFinished")
 

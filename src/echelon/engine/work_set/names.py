@@ -1,4 +1,4 @@
-"""What is written on works and revisions so that everybody finds them again: labels, annotations, names.
+"""What is written on works so that everybody finds them again: labels, annotations, names.
 
 The labels are upstream's, and by them works of an upstream hub are taken over. The annotations are Echelon's; a work
 without them is as good as one with them.
@@ -19,12 +19,6 @@ WRITTEN_ANNOTATION = "echelon.dev/written-at"  # on a work: when it got that; no
 LABELS_ANNOTATION = "echelon.dev/labels"  # on a work: which of its labels are those of the set
 RETRIED_ANNOTATION = "echelon.dev/retried-at"  # on a work: another value makes the agent try again
 TURNED_ANNOTATION = "echelon.dev/turned-bad-at"  # on a work: when it stopped working after it had worked with that
-COMPLETED_ANNOTATION = "echelon.dev/completed-at"  # on a revision: when it had reached every cluster
-# On a revision, with the number that it had then: an old revision that is wanted again goes through all of it anew.
-COMPLETED_NUMBER_ANNOTATION = "echelon.dev/completed-number"
-PASSED_ANNOTATION = "echelon.dev/completed-groups"  # which named groups have had it, all of them
-STOPPED_ANNOTATION = "echelon.dev/stopped-at"  # when too many clusters failed, where that is final
-GENERATION_ANNOTATION = "echelon.dev/set-generation"  # on a revision: since which generation of the set it is wanted
 
 _OURS = frozenset((SET_LABEL, PLACEMENT_LABEL))
 

@@ -5,19 +5,20 @@ not generated; what was written counts as under way, observed or not; and a revi
 gets it, so that there is always a way back.
 """
 
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Iterable
+from datetime import datetime
 
 from echelon.api.base import JSONObject
 from echelon.api.times import format_micro_time
 from echelon.api.work import MANIFEST_WORK
-from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan, Together, Write
-from echelon.engine.rollout.failed_writes import FAILED_WRITES, encode
+from echelon.engine.plan import NOTHING, Action, Create, Delete, Emit, Patch, Plan, Together, Write
+from echelon.engine.rollout.announcements import ACTION, announcements, regarding_of, removed_reason
+from echelon.engine.rollout.bookkeeping import LOOK_AGAIN, after_content, before_content, look_again_after, patch_of
+from echelon.engine.rollout.departures import listed
 from echelon.engine.rollout.model import Phase, Wait
-from echelon.engine.rollout.strategy import Kind
-from echelon.engine.work_set import history
-from echelon.engine.work_set.announce import announcements, farewell
+from echelon.engine.rollout.roll_out import roll_out
+from echelon.engine.rollout.state import ReferenceRollout, Rollout
+from echelon.engine.rollout.subject import Subject
 from echelon.engine.work_set.content import patch_to
 from echelon.engine.work_set.names import (
     FINALIZER,
@@ -33,89 +34,48 @@ from echelon.engine.work_set.names import (
     label_of,
     work_name,
 )
-from echelon.engine.work_set.rollout import RefRollout, Rollout, roll_out
 from echelon.engine.work_set.status import invalid, status_of, unlabelled
-from echelon.engine.work_set.view import UnreadWork, WorkSet, WorkSetView, WorkView
+from echelon.engine.work_set.subject import ChosenWorks, choose_works, content_of, subject_of
+from echelon.engine.work_set.view import UnreadWork, WorkSetView, WorkView
 
 # Makes a server forget who wrote which field. Nobody but us writes these works by server-side apply, and keeping the
 # books is half of what each write of one costs a kube-apiserver: this one, and all reports of the agent after it.
 NOBODY_OWNS: list[JSONObject] = [{}]
-LOOK_AGAIN = timedelta(seconds=2)  # when what is known is too old to act on
 
 
 def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
-    """Plan a set. With `brief` the status is left alone unless one of its conditions turns over."""
+    """Plan a set. With `brief` the status is left alone unless one of its conditions changes."""
     work_set = view.work_set
     meta = work_set.metadata
+    works = choose_works(view)
+    subject = subject_of(view, works.by_cluster)
     if meta.deletion_timestamp:
-        return _finalize(view, now)
+        return _finalize(view, subject, now)
     try:
         label = label_of(meta.namespace, meta.name)
     except BadSetName as error:
-        return Plan(status=unlabelled(work_set, str(error), now))
+        return Plan(status=unlabelled(subject, str(error), now))
     if view.content.problem:
-        return Plan(status=invalid(work_set, view.content.problem, now))
-    rollout = roll_out(view, now)
-    if rollout.past.generation > meta.generation:
+        return Plan(status=invalid(subject, view.content.problem, now))
+    rollout = roll_out(subject, now)
+    if rollout.history.generation > meta.generation:
         # Somebody has rolled out a newer template than the one that we see. Ours would take the fleet back.
         return Plan(look_again_after=LOOK_AGAIN)
+    status = status_of(work_set, works.by_cluster, rollout, now, brief=brief)
     if rollout.not_stored:
         # The rest would rely on it.
-        return Plan(status=status_of(view, rollout, now, brief=brief), look_again_after=_soonest(view, rollout, now))
+        return Plan(status=status, look_again_after=look_again_after(rollout, now))
     if FINALIZER not in meta.finalizers:
-        return Plan((_patch_set(work_set, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
-    writing = _Writing(view, rollout, label, now)
-    status = status_of(view, rollout, now, brief=brief)
-    # Before works: no budget may forget whose write failed, and whatever reaches a cluster must be there to go back to.
-    actions: list[Action] = [
-        *_store_failed_writes(view, rollout),
-        *history.store(work_set, view.content, view.revisions, rollout.past, label),
-        *announcements(view, rollout, recorded=status is not None),
-    ]
-    if works := writing.works():
-        actions.append(Together(works))
-    actions += _afterwards(work_set, rollout, now)
-    # A budget holds within a wave, too: writes are made a few at a time, and those to come are no longer in flight.
-    strategies = [each.share.strategy for each in rollout.refs if rollout.back_to is None]
-    limited = any(each is not None and each.kind is not Kind.ALL for each in strategies)
-    soonest = _soonest(view, rollout, now)
-    return Plan(tuple(actions), status, soonest, status_waits=True, stops_at_failure=limited)
+        return Plan((patch_of(subject, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
+    actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status is not None)]
+    if writes := _Writing(view, works, rollout, label, now).works():
+        actions.append(Together(writes))
+    actions += after_content(rollout, now)
+    due = look_again_after(rollout, now)
+    return Plan(tuple(actions), status, due, status_waits=True, stops_at_failure=rollout.is_limited)
 
 
-def _soonest(view: WorkSetView, rollout: Rollout, now: datetime) -> timedelta | None:
-    """Return when something is due although nothing changes."""
-    rechecks = [each.decision.recheck_after for each in rollout.refs if each.decision is not None]
-    if rollout.sharing.doubtful:
-        rechecks.append(LOOK_AGAIN)
-    rechecks.append(rollout.sharing.removal.recheck_after)
-    if view.outcomes.next_try is not None:
-        rechecks.append(view.outcomes.next_try - now)
-    elif (
-        view.outcomes.own
-    ):  # nothing has shown yet that it is over: what is known may be older than what was said of it
-        rechecks.append(LOOK_AGAIN)
-    return min((each for each in rechecks if each is not None), default=None)
-
-
-def _store_failed_writes(view: WorkSetView, rollout: Rollout) -> list[Write]:
-    """Return what keeps on the set whose writes failed, if it says something else."""
-    unread = {each.cluster for each in view.unread}  # which nobody has to remember
-    failed = encode({cluster: one for cluster, one in rollout.failed_writes.items() if cluster not in unread})
-    if failed == view.work_set.metadata.annotations.get(FAILED_WRITES):
-        return []
-    return [_patch_set(view.work_set, {"metadata": {"annotations": {FAILED_WRITES: failed}}})]
-
-
-def _afterwards(work_set: WorkSet, rollout: Rollout, now: datetime) -> list[Write]:
-    """Return what happens to the history when the works are written."""
-    writes: list[Write] = list(history.forget(rollout.past, work_set.metadata.namespace))
-    present = rollout.past.present
-    if present is not None and (notes := rollout.to_note(now)):
-        writes.append(history.note(present, work_set.metadata.namespace, notes))
-    return writes
-
-
-def _finalize(view: WorkSetView, now: datetime) -> Plan:
+def _finalize(view: WorkSetView, subject: Subject, now: datetime) -> Plan:
     """Take the works away. Whether the set waits for their end is its own choice."""
     meta, spec, outcomes = view.work_set.metadata, view.work_set.spec, view.outcomes
     if FINALIZER not in meta.finalizers:
@@ -125,42 +85,52 @@ def _finalize(view: WorkSetView, now: datetime) -> Plan:
     everything: list[WorkView | UnreadWork] = [*left, *(work for work in view.unread if work.uid not in read)]
     if outcomes.next_try is not None and (why := outcomes.own or next(iter(outcomes.other.values()), "")):
         message = f"{len(everything)} works are left, and the hub does not let them go: {why}"
-        return Plan(status=invalid(view.work_set, message, now), look_again_after=outcomes.next_try - now)
+        return Plan(status=invalid(subject, message, now), look_again_after=outcomes.next_try - now)
     staying = [work for work in everything if not work.terminating]
     actions: list[Action] = []
     if staying:
-        actions += [farewell(view, staying), Together(tuple(map(_delete, staying)))]
+        actions += [_farewell(subject, staying), Together(tuple(map(_delete, staying)))]
     if not everything or spec.cascade_deletion_policy != "Foreground":
         others = [each for each in meta.finalizers if each != FINALIZER]
-        actions.append(_patch_set(view.work_set, {"metadata": {"finalizers": others}}))
+        actions.append(patch_of(subject, {"metadata": {"finalizers": others}}))
     return Plan(tuple(actions))
+
+
+def _farewell(subject: Subject, works: Iterable[WorkView | UnreadWork]) -> Emit:
+    """Tell whose works go because the set goes."""
+    note = f"the work of {listed(work.cluster for work in works)} is deleted: the set is deleted"
+    return Emit(regarding_of(subject), removed_reason(subject), ACTION, note)
 
 
 class _Writing:
     """The writes of works of one plan."""
 
-    def __init__(self, view: WorkSetView, rollout: Rollout, label: str, now: datetime) -> None:
+    def __init__(self, view: WorkSetView, works: ChosenWorks, rollout: Rollout, label: str, now: datetime) -> None:
         self._view = view
+        self._works = works
         self._rollout = rollout
+        self._content = content_of(view, rollout)
         self._label = label
         self._now = format_micro_time(rollout.writes_at(now))
         self._own = foreign(view.work_set.metadata.labels)
         self._own_names = ",".join(sorted(self._own))
-        self._patches: dict[str, JSONObject] = {}  # by the digest of what they replace
+        self._patches: dict[str, JSONObject] = {}  # by the revision that they replace
         self._put_off = _put_off(view, rollout)
 
     def works(self) -> tuple[Write, ...]:
         """Return all writes, each of a work of its own."""
         writes: list[Write] = [
-            write for ref in self._rollout.refs if ref.share.groups.groups for write in self._of_ref(ref)
+            write for ref in self._rollout.references if ref.allocation.groups.groups for write in self._of_ref(ref)
         ]
-        gone = (*self._rollout.sharing.doubles, *self._rollout.sharing.gone)
-        writes += [_delete(work) for work in gone if work.cluster not in self._put_off]
+        # A duplicate is no removal: its cluster keeps what it has. But paused is paused.
+        duplicates = () if self._rollout.control.paused else self._works.duplicates
+        gone = [self._works.by_cluster[cluster] for cluster in self._rollout.allocations.to_delete]
+        writes += [_delete(work) for work in (*duplicates, *gone) if work.cluster not in self._put_off]
         return tuple(writes)
 
-    def _of_ref(self, ref: RefRollout) -> list[Write]:
-        placement, works, retries = ref.share.ref.name, self._rollout.works, self._rollout.retries
-        labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: placement}
+    def _of_ref(self, ref: ReferenceRollout) -> list[Write]:
+        works, retries = self._works.by_cluster, self._rollout.retries
+        labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: ref.name}
         writes: list[Write] = []
         for standing in ref.standings:
             cluster = standing.cluster
@@ -182,20 +152,19 @@ class _Writing:
             "apiVersion": MANIFEST_WORK.api_version,
             "kind": MANIFEST_WORK.kind,
             "metadata": {
-                "name": work_name(meta.namespace, meta.name, taken=cluster in self._view.taken),
+                "name": work_name(meta.namespace, meta.name, taken=cluster in self._view.name_conflicts),
                 "namespace": cluster,
                 "labels": labels,
                 "annotations": {name: value for name, value in self._annotations().items() if value is not None},
             },
-            "spec": self._rollout.content.template,
+            "spec": self._content.template,
         }
         return Create(MANIFEST_WORK, body, cluster)
 
     def _rewrite(self, work: WorkView, labels: dict[str, str]) -> Patch:
-        content = self._rollout.content
-        spec = self._patches.get(work.digest)
+        spec = self._patches.get(work.revision)
         if spec is None:
-            spec = self._patches[work.digest] = patch_to(work.spec, content.template)
+            spec = self._patches[work.revision] = patch_to(work.spec, self._content.template)
         metadata = {
             "labels": self._relabelled(work, labels) or labels,
             "annotations": self._annotations(),
@@ -205,7 +174,7 @@ class _Writing:
 
     def _annotations(self) -> dict[str, str | None]:
         return {
-            REVISION_ANNOTATION: self._rollout.content.digest,
+            REVISION_ANNOTATION: self._rollout.revision,
             WRITTEN_ANNOTATION: self._now,
             LABELS_ANNOTATION: self._own_names or None,
             RETRIED_ANNOTATION: None,
@@ -219,12 +188,12 @@ class _Writing:
         if relabelled := self._relabelled(work, labels):
             change["labels"] = relabelled
             annotations[LABELS_ANNOTATION] = self._own_names or None
-        if work.digest == self._rollout.content.digest:
+        if work.revision == self._rollout.revision:
             if work.written is None and work.progress.phase is not Phase.SUCCEEDED:
                 # Somebody else wrote it, and it is not done: the deadline has to begin some time, and only once.
                 known = work.progress.since if work.progress.reason != Wait.REPORT.value else None
                 began = format_micro_time(known) if known is not None else self._now
-                annotations |= {WRITTEN_ANNOTATION: began, REVISION_ANNOTATION: work.digest}
+                annotations |= {WRITTEN_ANNOTATION: began, REVISION_ANNOTATION: work.revision}
             if work.turned is not None and not work.turned_noted and not self._rollout.is_past(work.cluster):
                 annotations[TURNED_ANNOTATION] = format_micro_time(work.turned)
             if (retried := self._retry(work)) is not None:
@@ -260,15 +229,3 @@ def _patch(work: WorkView, body: JSONObject) -> Patch:
 
 def _delete(work: WorkView | UnreadWork) -> Delete:
     return Delete(MANIFEST_WORK, work.name, work.cluster, uid=work.uid)
-
-
-def _patch_set(work_set: WorkSet, body: dict[str, Any]) -> Patch:
-    meta = work_set.metadata
-    return Patch(
-        MANIFEST_WORK_REPLICA_SET,
-        meta.name,
-        body,
-        meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from echelon.engine.placement.decisions import GroupKey
+from echelon.engine.rollout.allocation import Allocation
 from echelon.engine.rollout.control import ALLOW_EMPTY, APPROVAL, APPROVED
-from echelon.engine.rollout.model import Control, Phase, Standing
-from echelon.engine.work_set.sharing import Share
+from echelon.engine.rollout.model import Control, Phase, Standing, group_names
 
 UNKNOWN, EMPTY = "UnknownDecisionGroup", "EmptyDecisionGroup"
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
@@ -27,78 +27,81 @@ class Missing:
     certain: bool  # or the decisions are just being written
 
 
-def missing_mandatory(share: Share, control: Control, passed: frozenset[str]) -> Missing | None:
+def missing_mandatory(allocation: Allocation, control: Control, passed: frozenset[str]) -> Missing | None:
     """Return the first mandatory group of a reference for which nothing can be done."""
-    placement, strategy = share.ref.placement, share.strategy
+    placement, strategy = allocation.reference.placement, allocation.strategy
     if placement is None or strategy is None or not placement.groups.clusters:
         return None
     for asked in strategy.mandatory:
         called = asked.name or str(asked.index)
         found = placement.groups.only([asked])
-        if any(found.values()) or not placement.short.isdisjoint(found) or f"{share.ref.name}/{called}" in passed:
+        is_filling = not placement.incomplete_groups.isdisjoint(found)
+        if any(found.values()) or is_filling or f"{allocation.reference.name}/{called}" in passed:
             continue
         kind = "groupName" if asked.name else "groupIndex"
-        named = f"{share.ref.name}: mandatoryDecisionGroups has {kind} {called}, and"
+        named = f"{allocation.reference.name}: mandatoryDecisionGroups has {kind} {called}, and"
         if not found and asked.name not in placement.named - {""}:
-            there = _listed(_names(share))
+            there = _listed(_names(allocation))
             message = f"{named} the placement has no such group; there are {there}: nothing starts"
-            return Missing(UNKNOWN, message, share.settled)
+            return Missing(UNKNOWN, message, allocation.settled)
         if not control.allow_empty:
             message = f"{named} no cluster is in it: nothing starts, unless annotation {ALLOW_EMPTY} is true"
-            return Missing(EMPTY, message, share.settled)
+            return Missing(EMPTY, message, allocation.settled)
     return None
 
 
-def unknown_gate(shares: Sequence[Share], control: Control, passed: frozenset[str]) -> Missing | None:
+def unknown_gate(allocations: Sequence[Allocation], control: Control, passed: frozenset[str]) -> Missing | None:
     """Return the first group that needs an approval and is in no placement."""
-    if not any(share.groups.clusters for share in shares):
+    if not any(each.groups.clusters for each in allocations):
         return None
-    unknown = _unknown(shares, control.gated or (), passed)
+    unknown = _unknown(allocations, control.gated or (), passed)
     if not unknown:
         return None
-    there = _listed(name for share in shares for name in _names(share))
+    there = _listed(name for each in allocations for name in _names(each))
     message = f"annotation {APPROVAL} names group {unknown[0]}, and no placement has it; there are {there}"
-    return Missing(UNKNOWN, f"{message}: nothing starts", all(share.settled for share in shares))
+    return Missing(UNKNOWN, f"{message}: nothing starts", all(each.settled for each in allocations))
 
 
-def unknown_approval(shares: Sequence[Share], control: Control, passed: frozenset[str]) -> str:
+def unknown_approval(allocations: Sequence[Allocation], control: Control, passed: frozenset[str]) -> str:
     """Say which approval is of no group. It starts nothing, but whoever gave it thinks that it does."""
-    unknown = _unknown(shares, control.approved, passed)
-    if not unknown or not all(share.settled for share in shares):
+    unknown = _unknown(allocations, control.approved, passed)
+    if not unknown or not all(each.settled for each in allocations):
         return ""
     return f"annotation {APPROVED} approves group {unknown[0]}, and no placement has it"
 
 
 def newly_passed(
-    share: Share, standings: Iterable[Standing], control: Control, passed: frozenset[str]
+    allocation: Allocation, standings: Iterable[Standing], control: Control, passed: frozenset[str]
 ) -> frozenset[str]:
     """Return the named groups of a reference that have had the revision now, and of which that is not noted yet."""
     found: dict[str, list[GroupKey]] = {}
-    for asked in share.strategy.mandatory if share.strategy is not None else ():
-        found.setdefault(asked.name or str(asked.index), []).extend(share.groups.expand([asked]))
-    for key in share.groups.groups:
-        for name in {key.name, str(key.index)} & (control.gated or frozenset()):
+    gated = control.within(allocation.reference.name).gated or frozenset()
+    for asked in allocation.strategy.mandatory if allocation.strategy is not None else ():
+        found.setdefault(asked.name or str(asked.index), []).extend(allocation.groups.expand([asked]))
+    for key in allocation.groups.groups:
+        for name in group_names(key) & gated:
             found.setdefault(name, []).append(key)
-    asked_for = {name: keys for name, keys in found.items() if f"{share.ref.name}/{name}" not in passed}
-    if not asked_for or not share.settled:
+    asked_for = {name: keys for name, keys in found.items() if f"{allocation.reference.name}/{name}" not in passed}
+    if not asked_for or not allocation.settled:
         return frozenset()
     busy = {one.group for one in standings if one.phase not in _DONE or one.in_flight}
     return frozenset(
-        f"{share.ref.name}/{name}"
+        f"{allocation.reference.name}/{name}"
         for name, keys in asked_for.items()
-        if busy.isdisjoint(keys) and any(share.groups.groups[key] for key in keys)
+        if busy.isdisjoint(keys) and any(allocation.groups.groups[key] for key in keys)
     )
 
 
-def _unknown(shares: Sequence[Share], asked: Iterable[str], passed: frozenset[str]) -> list[str]:
-    known = {name for share in shares for name in _names(share)}
-    known |= {each.partition("/")[2] for each in passed}
-    return sorted(name for name in asked if name not in known)
+def _unknown(allocations: Sequence[Allocation], asked: Iterable[str], passed: frozenset[str]) -> list[str]:
+    known = {(each.reference.name, name) for each in allocations for name in _names(each)}
+    known |= {(placement, name) for placement, _, name in (each.partition("/") for each in passed)}
+    names = {name for _, name in known} | {f"{placement}/{name}" for placement, name in known}
+    return sorted(name for name in asked if name not in names)
 
 
-def _names(share: Share) -> list[str]:
+def _names(allocation: Allocation) -> list[str]:
     """Return what the groups of a placement can be called."""
-    placement = share.ref.placement
+    placement = allocation.reference.placement
     if placement is None:
         return []
     keys = sorted(placement.groups.groups)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from echelon.api.times import format_micro_time, parse_time
-from echelon.engine.work_set.names import (
+from echelon.engine.rollout.stored_revision import (
     COMPLETED_ANNOTATION,
     COMPLETED_NUMBER_ANNOTATION,
     PASSED_ANNOTATION,
     STOPPED_ANNOTATION,
+    StoredRevision,
 )
-from echelon.engine.work_set.view import RevisionView
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Milestones:
 NO_MILESTONES = Milestones()
 
 
-def read_milestones(revision: RevisionView | None, number: int) -> Milestones:
+def read_milestones(revision: StoredRevision | None, number: int) -> Milestones:
     """Read what was noted of a revision under its present number."""
     if revision is None:
         return NO_MILESTONES

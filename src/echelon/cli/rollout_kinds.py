@@ -1,0 +1,90 @@
+"""The kinds that can be rolled out. Whatever `echelon rollout` does, it does with each of them: one entry adds a kind.
+
+A rollout is named `KIND/NAME`, as kubectl names objects, or by its name alone where no other kind has it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import click
+
+from echelon.api.base import JSONObject
+from echelon.api.kinds import Kind
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.cli.rollout_reading import Found
+from echelon.cli.rollout_work_sets import describe_template, read_work_set
+from echelon.engine.rollout.history import rollback_to
+from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.kube.client import Reader
+from echelon.kube.errors import ApiError, Forbidden, NotFound
+
+_Undo: TypeAlias = Callable[[StoredRevision], list[JSONObject]]
+
+
+def _nothing_more(_: StoredRevision) -> JSONObject:
+    return {}
+
+
+@dataclass(frozen=True)
+class RolloutKind:
+    """A kind that can be rolled out."""
+
+    kind: Kind[Any]
+    read: Callable[[Reader, JSONObject], Awaitable[Found]]  # from an object of it, and what is around that on the hub
+    undo: _Undo = rollback_to  # the JSON patch that brings a revision back
+    describe: Callable[[StoredRevision], JSONObject] = _nothing_more  # more columns for a list of revisions
+
+    def is_called(self, name: str) -> bool:
+        """Whether somebody means this kind: by its name, plural or short name, with its group or without."""
+        kind = self.kind
+        return name.lower() in (kind.singular, kind.plural, *kind.short_names, kind.resource)
+
+
+ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
+    RolloutKind(MANIFEST_WORK_REPLICA_SET, read_work_set, describe=describe_template),
+)
+
+
+async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, Found]:
+    """Read the rollout with a name, which may have its kind before it."""
+    of, _, name = named.rpartition("/")
+    kinds = [each for each in ROLLOUT_KINDS if not of or each.is_called(of)]
+    if not kinds:
+        there = ", ".join(each.kind.singular for each in ROLLOUT_KINDS)
+        raise click.ClickException(f"there are no rollouts of kind {of}; there are {there}")
+    found: list[tuple[RolloutKind, JSONObject]] = []
+    refused: list[ApiError] = []
+    for each in kinds:
+        try:
+            found.append((each, await client.get(each.kind.untyped(), name, namespace)))
+        except (NotFound, Forbidden) as error:
+            refused.append(error)
+    if not found:
+        raise _most_telling(refused)
+    if len(found) > 1:
+        there = ", ".join(f"{each.kind.singular}/{name}" for each, _ in found)
+        raise click.ClickException(f"there are several rollouts {name} in namespace {namespace}: {there}")
+    entry, document = found[0]
+    return entry, await entry.read(client, document)
+
+
+async def find_all(client: Reader, namespace: str) -> list[Found]:
+    """Read the rollouts of a namespace, or of all if none is named; of the kinds that the hub serves."""
+    found: list[Found] = []
+    refused: list[ApiError] = []
+    for each in ROLLOUT_KINDS:
+        try:
+            documents = (await client.list(each.kind.untyped(), namespace)).items
+        except (NotFound, Forbidden) as error:
+            refused.append(error)
+            continue
+        found += [await each.read(client, document) for document in documents]
+    if len(refused) == len(ROLLOUT_KINDS):
+        raise _most_telling(refused)
+    return found
+
+
+def _most_telling(refused: list[ApiError]) -> ApiError:
+    """Return why nothing was found: perhaps somebody may not look."""
+    return next((each for each in refused if isinstance(each, Forbidden)), refused[0])

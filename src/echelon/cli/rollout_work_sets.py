@@ -1,0 +1,82 @@
+"""Work sets as `echelon rollout` sees them: the set and its works, with the objects that agents report of each."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.api.work import MANIFEST_WORK, ManifestCondition, ManifestWork
+from echelon.cli.rollout_picture import DONE, FAILED, MOVING, ObjectLine
+from echelon.cli.rollout_reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
+from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.work_set.content import TEMPLATE, read_content
+from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of
+from echelon.engine.work_set.subject import choose_works, subject_of
+from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
+from echelon.kube.client import Reader
+
+_STATES = (
+    ("Applied", "False", FAILED),
+    ("Degraded", "True", FAILED),
+    ("Available", "False", FAILED),
+    ("Progressing", "True", MOVING),
+)
+
+
+async def read_work_set(client: Reader, document: JSONObject) -> Found:
+    """Return a work set with everything around it."""
+    work_set = msgspec.convert(document, WorkSet)
+    meta = work_set.metadata
+    try:
+        label = f"{SET_LABEL}={label_of(meta.namespace, meta.name)}"
+    except BadSetName as error:  # so it has neither works nor revisions
+        found = found_work_set(WorkSetView(work_set, read_content(work_set.spec.manifest_work_template)), ())
+        return replace(found, subject=replace(found.subject, problem=str(error)))
+    asked = ((ref.name, ref.rollout_strategy) for ref in work_set.spec.placement_refs)
+    listed, revisions, refs = await asyncio.gather(
+        client.list(MANIFEST_WORK, labels=label),
+        stored_revisions(client, meta.namespace, label, read_revision),
+        references(client, meta.namespace, asked),
+    )
+    by_cluster: dict[str, tuple[WorkView, ...]] = {}
+    for work in listed.items:
+        cluster = work.metadata.namespace
+        by_cluster[cluster] = (*by_cluster.get(cluster, ()), read_work(work))
+    view = WorkSetView(
+        work_set,
+        read_content(work_set.spec.manifest_work_template),
+        refs,
+        by_cluster,
+        revisions,
+        outcomes=outcomes_of(meta, work_set.status.conditions),
+        unbound=unbound_clusters(work_set.status.rollout),
+    )
+    return found_work_set(view, listed.items)
+
+
+def found_work_set(view: WorkSetView, works: Sequence[ManifestWork]) -> Found:
+    """Return a work set as the subject of a rollout, with what its works say of their objects."""
+    return Found(subject_of(view, choose_works(view).by_cluster), _objects(works))
+
+
+def describe_template(revision: StoredRevision) -> JSONObject:
+    """Return what a list of revisions says of one."""
+    template: Any = (revision.content or {}).get(TEMPLATE, {})
+    return {"manifests": len(template.get("workload", {}).get("manifests", []))}
+
+
+def _objects(works: Sequence[ManifestWork]) -> Mapping[str, Sequence[ObjectLine]]:
+    return {work.metadata.namespace: [*map(_object, work.status.resource_status.manifests)] for work in works}
+
+
+def _object(manifest: ManifestCondition) -> ObjectLine:
+    meta = manifest.resource_meta
+    name = "/".join(filter(None, (meta.namespace, meta.name)))
+    told = {each.type: each for each in manifest.conditions}
+    for kind, bad, state in _STATES:
+        if kind in told and told[kind].status == bad:
+            return ObjectLine(f"{meta.kind} {name}", state, told[kind].message)
+    return ObjectLine(f"{meta.kind} {name}", DONE, "")

@@ -1,0 +1,137 @@
+"""References to placements: which clusters a rollout is about, in which groups, and whether that is certain.
+
+A placement's decisions are several objects that are written one after the other, and other controllers than ours may
+write them. So what is read here says not only who is selected but also whether status and decisions agree: nothing is
+taken away from anybody while they do not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.rollout import RolloutStrategy
+from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
+from echelon.engine.placement.groups import NotAPercentage, group_size
+from echelon.engine.placement.status import SATISFIED
+
+
+@dataclass(frozen=True)
+class PlacementView:
+    """A placement and its decisions."""
+
+    groups: DecisionGroups
+    selected: int = 0  # as its status says
+    settled: bool = False  # whether status and decisions agree
+    group_size: int = 0
+    incomplete_groups: frozenset[GroupKey] = frozenset()  # the status says that they have more clusters
+    error: str = ""  # why the decisions cannot be read
+    named: frozenset[str] = frozenset()  # the groups that its spec has, with clusters or without
+    selects_none: bool = False  # the user asks for no cluster
+    unsatisfied: str = ""  # what its status says of why not all, or none, are selected
+
+
+@dataclass(frozen=True)
+class PlacementReference:
+    """A reference to a placement, which may not exist."""
+
+    name: str
+    strategy: RolloutStrategy
+    placement: PlacementView | None
+    uncertain: bool = False  # status and decisions may be of different times, also where they agree
+    ignored: str = ""  # which decisions do not count although they have its label
+    note: str = ""  # what else somebody should know of its decisions
+    path: str = "spec"  # the field that has its strategy
+
+
+def believable(
+    placement: Placement, decisions: Iterable[PlacementDecision]
+) -> tuple[tuple[PlacementDecision, ...], bool]:
+    """Return the decisions with a placement's label that count: those that it owns, or all if it owns none."""
+    decisions = tuple(decisions)
+    uid = placement.metadata.uid
+    own = tuple(each for each in decisions if any(owner.uid == uid for owner in each.metadata.owner_references))
+    return (own, True) if own else (decisions, False)
+
+
+def read_placement(
+    placement: Placement, decisions: Iterable[PlacementDecision], *, owned: bool = False
+) -> PlacementView:
+    """Read a placement with the decisions that are believed to be its own, because it owns them or by their label."""
+    decisions = tuple(decisions)
+    selected = placement.status.number_of_selected_clusters
+    try:
+        groups = DecisionGroups.from_decisions(decisions)
+    except UnreadableIndex as error:
+        return PlacementView(DecisionGroups({}), selected, error=str(error))
+    strategy = placement.spec.decision_strategy.group_strategy
+    total = max(selected, len(groups.clusters))
+    try:
+        size = group_size(strategy.clusters_per_decision_group, total)
+    except NotAPercentage:  # the placement's own conditions tell that
+        size = total
+    settled = _is_settled(placement, decisions, groups, owned=owned)
+    incomplete = frozenset[GroupKey]() if settled else _incomplete(placement, groups)
+    if incomplete:
+        groups = DecisionGroups({**dict.fromkeys(incomplete, frozenset()), **groups.groups})
+    return PlacementView(
+        groups,
+        selected,
+        settled,
+        size,
+        incomplete,
+        named=frozenset(each.group_name for each in strategy.decision_groups),
+        selects_none=placement.spec.number_of_clusters == 0,
+        unsatisfied=_unsatisfied(placement),
+    )
+
+
+def joined(references: Iterable[PlacementReference]) -> DecisionGroups:
+    """Return the groups of all placements as one walk: placement after placement, by name, and there by index.
+
+    A cluster that several placements select is where it comes first.
+    """
+    groups: dict[GroupKey, frozenset[str]] = {}
+    listed: frozenset[str] = frozenset()
+    for each in sorted(references, key=lambda each: each.name):
+        if each.placement is not None:
+            for key, clusters in sorted(each.placement.groups.groups.items()):
+                groups[replace(key, placement=each.name)] = clusters - listed
+            listed |= each.placement.groups.clusters
+    return DecisionGroups(groups)
+
+
+def _unsatisfied(placement: Placement) -> str:
+    """Return why a placement has not selected all that it should, in its own words."""
+    for each in placement.status.conditions:
+        if each.type == SATISFIED and each.status == "False":
+            return each.message or each.reason
+    return ""
+
+
+def _is_settled(
+    placement: Placement, decisions: tuple[PlacementDecision, ...], groups: DecisionGroups, *, owned: bool
+) -> bool:
+    """Whether the decisions are what the placement says that they are: none missing, none left over, all complete."""
+    status = placement.status
+    listed = {each.metadata.name: len(each.status.decisions) if each.status else 0 for each in decisions}
+    named = [name for group in status.decision_groups for name in group.decisions]
+    if not named and not owned:  # whoever writes such decisions may say nothing of them elsewhere
+        return bool(decisions) and status.number_of_selected_clusters in (0, len(groups.clusters))
+    # Without any group nobody has decided yet: an empty decision is a group, too.
+    if not named or sorted(named) != sorted(listed) or len(groups.clusters) != status.number_of_selected_clusters:
+        return False
+    return all(sum(listed[name] for name in each.decisions) == each.cluster_count for each in status.decision_groups)
+
+
+def _incomplete(placement: Placement, groups: DecisionGroups) -> frozenset[GroupKey]:
+    """Return the groups of which clusters are in no decision, or in one of another group, at the moment."""
+    there: dict[int, GroupKey] = {}
+    sizes: dict[int, int] = {}
+    for key, clusters in groups.groups.items():
+        there[key.index] = key
+        sizes[key.index] = sizes.get(key.index, 0) + len(clusters)
+    return frozenset(
+        there.get(each.decision_group_index, GroupKey(each.decision_group_index, each.decision_group_name))
+        for each in placement.status.decision_groups
+        if sizes.get(each.decision_group_index, 0) < each.cluster_count
+    )

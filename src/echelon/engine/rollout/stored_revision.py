@@ -1,0 +1,67 @@
+"""A revision as it is stored: a ControllerRevision that the rolled out object owns.
+
+Its data has the part of the object's spec that is rolled out, as the user gave it. Its labels say whose it is and which
+content it has; each kind has its own. Its annotations say what the revision has gone through.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.daemonsets import ControllerRevision
+from echelon.api.kinds import Kind
+from echelon.api.meta import ObjectMeta
+
+COMPLETED_ANNOTATION = "echelon.dev/completed-at"  # when it had reached every cluster
+# With the number that it had then: an old revision that is wanted again goes through all of it anew.
+COMPLETED_NUMBER_ANNOTATION = "echelon.dev/completed-number"
+PASSED_ANNOTATION = "echelon.dev/completed-groups"  # which named groups have had it, all of them
+STOPPED_ANNOTATION = "echelon.dev/stopped-at"  # when too many clusters failed, where that is final
+GENERATION_ANNOTATION = "echelon.dev/set-generation"  # since which generation of its object it is wanted
+
+
+@dataclass(frozen=True)
+class StoredRevision:
+    """A stored content."""
+
+    name: str
+    uid: str
+    version: str
+    number: int
+    revision: str  # the hash of its content
+    completed: str
+    content: JSONObject | None  # the fields of the spec that are rolled out; None if they cannot be read
+    generation: int = 0  # of the object, when this became its content
+    owner: str = ""  # the uid of the object that owns it
+    completed_number: str = ""  # the number that it had when it was completed
+    passed: str = ""  # as its annotations say, with the number that it had then
+    stopped: str = ""
+
+
+def read_revision(stored: ControllerRevision, hash_label: str) -> StoredRevision:
+    """Read a stored revision; the label says which content it has."""
+    meta = stored.metadata
+    content = (stored.data or {}).get("spec")
+    generation = meta.annotations.get(GENERATION_ANNOTATION, "")
+    return StoredRevision(
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        number=stored.revision,
+        revision=meta.labels.get(hash_label, ""),
+        completed=meta.annotations.get(COMPLETED_ANNOTATION, ""),
+        content=content if isinstance(content, dict) else None,
+        generation=int(generation) if generation.isdigit() else 0,
+        owner=next((each.uid for each in meta.owner_references if each.controller), ""),
+        completed_number=meta.annotations.get(COMPLETED_NUMBER_ANNOTATION, ""),
+        passed=meta.annotations.get(PASSED_ANNOTATION, ""),
+        stopped=meta.annotations.get(STOPPED_ANNOTATION, ""),
+    )
+
+
+def is_revision_of(stored: ControllerRevision, kind: Kind[Any], meta: ObjectMeta) -> bool:
+    """Whether a revision with the label of an object is its own, or was that of an earlier object of the name."""
+    owner = next((each for each in stored.metadata.owner_references if each.controller), None)
+    if owner is None:
+        return True
+    return owner.uid == meta.uid or (owner.kind, owner.name) == (kind.kind, meta.name)
