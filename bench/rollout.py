@@ -13,17 +13,17 @@ from bench import report
 from bench.progress import Progress
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import ClusterStatus, Phase
-from echelon.engine.rollout.strategy import Kind, Strategy
+from echelon.engine.rollout.strategy import Strategy, StrategyType
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.rollout.walk import decide
 
 LIMIT = 20.0  # milliseconds, at ten thousand clusters
 
 _ELSEWHERE = {
-    (Kind.PROGRESSIVE, 1_000): 4.2,
-    (Kind.PROGRESSIVE, 10_000): 439.0,
-    (Kind.PER_GROUP, 1_000): 1.5,
-    (Kind.PER_GROUP, 10_000): 209.0,
+    (StrategyType.PROGRESSIVE, 1_000): 4.2,
+    (StrategyType.PROGRESSIVE, 10_000): 439.0,
+    (StrategyType.PER_GROUP, 1_000): 1.5,
+    (StrategyType.PER_GROUP, 10_000): 209.0,
 }
 _GROUP = 100
 _ROUNDS = 40
@@ -34,7 +34,7 @@ _NOW = datetime(2026, 11, 1, tzinfo=UTC)
 class Decided:
     """A figure: milliseconds of a decision over so many clusters."""
 
-    kind: Kind
+    kind: StrategyType
     clusters: int
     milliseconds: float
 
@@ -55,7 +55,7 @@ def measure(progress: Progress) -> list[Decided]:
     return [Decided(kind, clusters, _decision(kind, clusters)) for kind, clusters in _ELSEWHERE]
 
 
-def _decision(kind: Kind, clusters: int) -> float:
+def _decision(kind: StrategyType, clusters: int) -> float:
     names = [f"cluster-{number:05d}" for number in range(clusters)]
     groups = {
         GroupKey(start // _GROUP): frozenset(names[start : start + _GROUP]) for start in range(0, clusters, _GROUP)

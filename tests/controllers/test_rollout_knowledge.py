@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import ClusterStatus, Control, Phase
-from echelon.engine.rollout.strategy import Kind, Strategy
+from echelon.engine.rollout.strategy import Strategy, StrategyType
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.rollout.walk import decide
 from tests.controllers.hub import NS
@@ -81,7 +81,7 @@ def test_no_work_goes_while_somebody_else_rewrites_decisions_although_more_is_kn
 
 
 def window(slots: int) -> Strategy:
-    return Strategy(Kind.PROGRESSIVE, max_concurrency=Threshold.read(slots))
+    return Strategy(StrategyType.PROGRESSIVE, max_concurrency=Threshold.read(slots))
 
 
 def test_clusters_that_are_disturbed_keep_their_places_while_their_group_awaits_approval() -> None:

@@ -18,9 +18,9 @@ from echelon.engine.rollout.conditions import ROLLED_OUT, missing_group, unbound
 from echelon.engine.rollout.departures import held as held_removal
 from echelon.engine.rollout.departures import staying
 from echelon.engine.rollout.durations import elapsed
+from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.model import Phase, Standing, Wait
 from echelon.engine.rollout.reasons import names
-from echelon.engine.rollout.roll_out import roll_out
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
 

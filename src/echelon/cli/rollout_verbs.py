@@ -17,10 +17,10 @@ from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout import control
 from echelon.engine.rollout.control import Annotations
 from echelon.engine.rollout.departures import listed
+from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.history import load
 from echelon.engine.rollout.model import group_names
 from echelon.engine.rollout.removal import approve_removal
-from echelon.engine.rollout.roll_out import roll_out
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Client, JSONPatch, MergePatch
 from echelon.kube.errors import Conflict

@@ -16,7 +16,7 @@ from echelon.api.cluster import GROUP as CLUSTER_GROUP
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.engine.rollout.control import BadControl, read_control
-from echelon.engine.rollout.strategy import BadStrategy, Kind, read_strategy
+from echelon.engine.rollout.strategy import BadStrategy, StrategyType, read_strategy
 
 ERROR, WARNING = "error", "warning"
 PLACEMENT, WORK_SET = "Placement", "ManifestWorkReplicaSet"
@@ -174,11 +174,15 @@ def _strategy(one: _Object, strategy: JSONObject, at: str) -> Iterator[Finding]:
     except msgspec.ValidationError as mistake:
         yield one.finds(at, str(mistake))
         return
-    unused = [block for block in _BLOCKS if block in strategy and block != read.kind[:1].lower() + read.kind[1:]]
-    if unused and not (read.kind is Kind.ALL and "rolloutType" in strategy):
-        yield one.finds(f"{at}.{unused[0]}", f"the type is {read.kind}, so this is not used", WARNING)
+    unused = [block for block in _BLOCKS if block in strategy and block != read.type[:1].lower() + read.type[1:]]
+    if unused and not (read.type is StrategyType.ALL and "rolloutType" in strategy):
+        yield one.finds(f"{at}.{unused[0]}", f"the type is {read.type}, so this is not used", WARNING)
     window = _mapping(strategy.get("progressive"))
-    if read.kind is Kind.PROGRESSIVE and window.get("maxConcurrency") is not None and read.max_concurrency.is_zero:
+    if (
+        read.type is StrategyType.PROGRESSIVE
+        and window.get("maxConcurrency") is not None
+        and read.max_concurrency.is_zero
+    ):
         problem = "zero sets no limit: as many clusters as a decision group has start at once, which may be all"
         yield one.finds(f"{at}.progressive.maxConcurrency", problem, WARNING)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.placement.slices import Slice
 from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Phase
-from echelon.engine.rollout.strategy import Kind, Strategy
+from echelon.engine.rollout.strategy import Strategy, StrategyType
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.rollout.walk import decide
 from tests.engine.rollout.notation import NOW, seconds
@@ -52,9 +52,9 @@ def group_sets(draw: st.DrawFn) -> DecisionGroups:
 def strategies() -> st.SearchStrategy[Strategy]:
     return st.builds(
         lambda kind, soak, deadline, failures, first, concurrency: Strategy(
-            kind, timedelta() if kind is Kind.ALL else soak, deadline, failures, tuple(first), concurrency
+            kind, timedelta() if kind is StrategyType.ALL else soak, deadline, failures, tuple(first), concurrency
         ),
-        st.sampled_from(Kind),
+        st.sampled_from(StrategyType),
         SOAKS,
         DEADLINES,
         THRESHOLDS,

@@ -3,10 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from echelon.engine.rollout.durations import NotADuration, elapsed, parse, remaining, to_go
+from echelon.engine.rollout.durations import NotADuration, elapsed, parse, remaining
 
 
 @pytest.mark.parametrize(
@@ -63,30 +61,6 @@ def test_what_go_does_not_read_is_refused(text: str) -> None:
 def test_a_soak_is_never_shorter_than_asked_for() -> None:
     assert parse("1ns") == timedelta(microseconds=1)
     assert parse("1.0000001s") == timedelta(seconds=1, microseconds=1)
-
-
-@pytest.mark.parametrize(
-    ("duration", "text"),
-    [
-        (timedelta(), "0s"),
-        (timedelta(minutes=90), "1h30m0s"),
-        (timedelta(hours=1), "1h0m0s"),
-        (timedelta(minutes=1), "1m0s"),
-        (timedelta(seconds=1.5), "1.5s"),
-        (timedelta(milliseconds=20), "20ms"),
-        (timedelta(microseconds=1500), "1.5ms"),
-        (timedelta(microseconds=7), "7µs"),
-        (timedelta(seconds=-90), "-1m30s"),
-        (timedelta(days=2), "48h0m0s"),
-    ],
-)
-def test_gos_notation_is_written(duration: timedelta, text: str) -> None:
-    assert to_go(duration) == text
-
-
-@given(st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000)))
-def test_what_is_written_is_read_back(duration: timedelta) -> None:
-    assert parse(to_go(duration)) == duration
 
 
 @pytest.mark.parametrize(

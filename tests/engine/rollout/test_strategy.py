@@ -9,7 +9,14 @@ import pytest
 from echelon.api.rollout import MandatoryDecisionGroup, RolloutStrategy
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.durations import NotADuration
-from echelon.engine.rollout.strategy import BadStrategy, Kind, Strategy, mandatory_keys, read_deadline, read_strategy
+from echelon.engine.rollout.strategy import (
+    BadStrategy,
+    Strategy,
+    StrategyType,
+    mandatory_keys,
+    read_deadline,
+    read_strategy,
+)
 from tests.engine.rollout.notation import decided, starting, strategy_of
 
 BLOCKS = [("All", "all"), ("Progressive", "progressive"), ("ProgressivePerGroup", "progressivePerGroup")]
@@ -93,16 +100,16 @@ def test_types_that_are_none(kind: str) -> None:
 
 
 def test_nothing_is_everything_at_once() -> None:
-    assert read({}) == Strategy(Kind.ALL)
+    assert read({}) == Strategy(StrategyType.ALL)
 
 
 @pytest.mark.parametrize(("kind", "block"), BLOCKS)
 def test_a_type_without_its_block_has_no_limits_but_of_failures(kind: str, block: str) -> None:
-    assert read({"type": kind}) == read({"type": kind, block: {}}) == Strategy(Kind(kind))
+    assert read({"type": kind}) == read({"type": kind, block: {}}) == Strategy(StrategyType(kind))
 
 
 def test_a_mistake_in_a_block_of_another_type_is_none() -> None:
-    assert read({"type": "Progressive", "all": {"progressDeadline": "soon"}}).kind is Kind.PROGRESSIVE
+    assert read({"type": "Progressive", "all": {"progressDeadline": "soon"}}).type is StrategyType.PROGRESSIVE
 
 
 def test_d19_a_number_in_quotes_is_a_number() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import NO_CONTROL, ClusterStatus, Control, Phase, Wait
-from echelon.engine.rollout.strategy import Kind, Strategy
+from echelon.engine.rollout.strategy import Strategy, StrategyType
 from echelon.engine.rollout.walk import decide
 from tests.engine.rollout.drawing import ROLLOUTS, Rollout, group_sets, statuses, strategies
 from tests.engine.rollout.notation import NOW, seconds
@@ -16,7 +16,7 @@ from tests.engine.rollout.notation import NOW, seconds
 def order(rollout: Rollout) -> list[set[GroupKey]]:
     """The groups in the order in which they are taken, those together that are taken together."""
     keys = sorted(rollout.groups.groups)
-    if rollout.strategy.kind is Kind.ALL:
+    if rollout.strategy.type is StrategyType.ALL:
         return [set(keys)]
     first = [
         key
@@ -25,7 +25,7 @@ def order(rollout: Rollout) -> list[set[GroupKey]]:
     ]
     rest = [key for key in keys if key not in first]
     return [{key} for key in first] + (
-        [{key} for key in rest] if rollout.strategy.kind is Kind.PER_GROUP else [set(rest)]
+        [{key} for key in rest] if rollout.strategy.type is StrategyType.PER_GROUP else [set(rest)]
     )
 
 
@@ -48,7 +48,7 @@ def test_every_decided_cluster_stands_somewhere_once_and_says_why(rollout: Rollo
 
 @given(ROLLOUTS)
 def test_nothing_starts_above_the_concurrency(rollout: Rollout) -> None:
-    assume(rollout.strategy.kind is Kind.PROGRESSIVE)
+    assume(rollout.strategy.type is StrategyType.PROGRESSIVE)
     decision = rollout.decided()
     window = order(rollout)[-1]
     inside = [one for one in decision.standings if one.group in window]
@@ -75,7 +75,7 @@ def test_nothing_starts_outside_of_the_groups_whose_turn_it_is(rollout: Rollout)
 
 @given(ROLLOUTS)
 def test_a_mandatory_group_with_a_failure_lets_nobody_past(rollout: Rollout) -> None:
-    assume(rollout.strategy.kind is not Kind.ALL and rollout.strategy.mandatory)
+    assume(rollout.strategy.type is not StrategyType.ALL and rollout.strategy.mandatory)
     decision = rollout.decided()
     first = set(rollout.groups.expand(rollout.strategy.mandatory))
     if any(one.failed for one in decision.standings if one.group in first):

@@ -16,9 +16,9 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus
 from echelon.engine.placement.slices import INDEX_LABEL, NAME_LABEL
 from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Plan, Together, Write
+from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.references import PlacementReference, read_placement
 from echelon.engine.rollout.removal import EVERYONE
-from echelon.engine.rollout.roll_out import roll_out
 from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.thresholds import Threshold

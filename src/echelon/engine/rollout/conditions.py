@@ -15,7 +15,7 @@ from echelon.engine.rollout.named_groups import UNKNOWN, Missing
 from echelon.engine.rollout.reasons import names, title
 from echelon.engine.rollout.removal import Stay
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
-from echelon.engine.rollout.strategy import Kind
+from echelon.engine.rollout.strategy import StrategyType
 
 VERIFIED, ROLLED_OUT = "PlacementVerified", "PlacementRolledOut"
 BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
@@ -116,7 +116,7 @@ def _without_limit(allocation: Allocation) -> str:
     window = ref.strategy.progressive
     if (
         strategy is None
-        or strategy.kind is not Kind.PROGRESSIVE
+        or strategy.type is not StrategyType.PROGRESSIVE
         or window is None
         or window.max_concurrency is None
         or not strategy.max_concurrency.is_zero
@@ -138,7 +138,7 @@ def _notes(ref: ReferenceRollout) -> list[str]:
             first = title(min(ref.allocation.incomplete_groups))
             notes.append(f"{ref.name}: {first} has more clusters than are decided; no group after it begins")
     notes += filter(None, (reference.ignored, reference.note))
-    if strategy.type == Kind.ALL.value and (strategy.progressive or strategy.progressive_per_group):
+    if strategy.type == StrategyType.ALL.value and (strategy.progressive or strategy.progressive_per_group):
         notes.append(f"{ref.name}: rolloutStrategy.type is All, so progressive and progressivePerGroup are not used")
     return notes
 

@@ -1,4 +1,4 @@
-"""Durations: as Go reads and writes them on the wire, and as people like to read them.
+"""Durations: as Go writes them on the wire, and as people like to read them.
 
 Soaks and deadlines are compared with wall clock times, which have microseconds here. Go has nanoseconds. What is left
 of them is rounded up: a soak may be longer than asked for, never shorter.
@@ -48,25 +48,6 @@ def parse(text: str) -> timedelta:
     if not amounts or nanoseconds > _LONGEST:
         raise NotADuration(text)
     return timedelta(microseconds=-(-sign * nanoseconds // 1_000))
-
-
-def to_go(duration: timedelta) -> str:
-    """Write a duration as Go does: 1h30m0s, 1.5s, 20ms, 0s."""
-    microseconds = duration // timedelta(microseconds=1)
-    sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
-    if microseconds < 1_000_000:
-        if microseconds == 0:
-            return "0s"
-        return f"{sign}{_decimal(microseconds, 1_000)}ms" if microseconds >= 1_000 else f"{sign}{microseconds}µs"
-    minutes, rest = divmod(microseconds, 60_000_000)
-    hours, minutes = divmod(minutes, 60)
-    larger = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{larger}{_decimal(rest, 1_000_000)}s"
-
-
-def _decimal(number: int, divisor: int) -> str:
-    whole, rest = divmod(number, divisor)
-    return f"{whole}.{str(rest).zfill(len(str(divisor)) - 1).rstrip('0')}" if rest else str(whole)
 
 
 def elapsed(duration: timedelta) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import Wait
-from echelon.engine.rollout.strategy import Kind, Strategy
+from echelon.engine.rollout.strategy import Strategy, StrategyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ def stages(strategy: Strategy, groups: DecisionGroups) -> tuple[Stage, ...]:
     """The stages in the order in which they are taken."""
     sizes = {key: len(clusters) for key, clusters in sorted(groups.groups.items(), key=_by_key)}
     total = sum(sizes.values())
-    if strategy.kind is Kind.ALL:
+    if strategy.type is StrategyType.ALL:
         return (Stage(tuple(sizes), total, total),)
     first = set(groups.expand(strategy.mandatory))
     mandatory = tuple(Stage((key,), sizes[key], 0, mandatory=True, budget=key) for key in sizes if key in first)
     rest = {key: size for key, size in sizes.items() if key not in first}
-    if strategy.kind is Kind.PER_GROUP:
+    if strategy.type is StrategyType.PER_GROUP:
         return mandatory + tuple(
             Stage((key,), size, strategy.max_failures.of(size, 0), budget=key) for key, size in rest.items()
         )

@@ -15,7 +15,7 @@ from echelon.engine.rollout.milestones import Milestones, notes
 from echelon.engine.rollout.model import Control, Decision, Phase, Standing
 from echelon.engine.rollout.named_groups import Missing, newly_passed
 from echelon.engine.rollout.stored_revision import StoredRevision
-from echelon.engine.rollout.strategy import Kind
+from echelon.engine.rollout.strategy import StrategyType
 from echelon.engine.rollout.subject import Holding, Subject
 
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
@@ -39,7 +39,7 @@ class ReferenceRollout:
     @cached_property
     def starting(self) -> tuple[Standing, ...]:
         """The clusters that are to be written now."""
-        return tuple(each for each in self.standings if each.starts)
+        return self.decision.to_start if self.decision is not None else ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Rollout:
     def is_limited(self) -> bool:
         """Whether a budget holds within a wave, too: what is still to be written then waits for what failed."""
         strategies = [each.allocation.strategy for each in self.references if self.rollback_to is None]
-        return any(each is not None and each.kind is not Kind.ALL for each in strategies)
+        return any(each is not None and each.type is not StrategyType.ALL for each in strategies)
 
     def is_current(self, holding: Holding) -> bool:
         """Whether a cluster has what it should have."""

@@ -36,7 +36,7 @@ class BadStrategy(ValueError):
         self.rule = rule
 
 
-class Kind(StrEnum):
+class StrategyType(StrEnum):
     """How a rollout moves; the type of a strategy."""
 
     ALL = "All"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
 class Strategy:
     """In which order, how many at a time, and up to how many failures a change reaches the clusters."""
 
-    kind: Kind = Kind.ALL
+    type: StrategyType = StrategyType.ALL
     soak: timedelta = timedelta()
     deadline: timedelta | None = None  # None waits for ever
     max_failures: Threshold = field(default_factory=Threshold)
@@ -68,15 +68,15 @@ def read_strategy(strategy: RolloutStrategy, default_concurrency: int | None = N
     Raises BadStrategy for the first field that cannot be carried out.
     """
     match strategy.type:
-        case Kind.ALL:
+        case StrategyType.ALL:
             everywhere = strategy.all or RolloutAll()
             _soak("all", everywhere.min_success_time)  # it has no meaning here; a mistake in it is one all the same
             _threshold("all.maxFailures", everywhere.max_failures)
             return Strategy(deadline=_deadline("all", everywhere.progress_deadline))
-        case Kind.PROGRESSIVE:
+        case StrategyType.PROGRESSIVE:
             window = strategy.progressive or RolloutProgressive()
             return Strategy(
-                Kind.PROGRESSIVE,
+                StrategyType.PROGRESSIVE,
                 _soak("progressive", window.min_success_time),
                 _deadline("progressive", window.progress_deadline),
                 _threshold("progressive.maxFailures", window.max_failures),
@@ -84,16 +84,18 @@ def read_strategy(strategy: RolloutStrategy, default_concurrency: int | None = N
                 _threshold("progressive.maxConcurrency", window.max_concurrency),
                 default_concurrency,
             )
-        case Kind.PER_GROUP:
+        case StrategyType.PER_GROUP:
             steps = strategy.progressive_per_group or RolloutProgressivePerGroup()
             return Strategy(
-                Kind.PER_GROUP,
+                StrategyType.PER_GROUP,
                 _soak("progressivePerGroup", steps.min_success_time),
                 _deadline("progressivePerGroup", steps.progress_deadline),
                 _threshold("progressivePerGroup.maxFailures", steps.max_failures),
                 mandatory_keys(steps.mandatory_decision_groups),
             )
-    raise BadStrategy("type", strategy.type, f"incorrect rollout strategy type: it must be one of {', '.join(Kind)}")
+    raise BadStrategy(
+        "type", strategy.type, f"incorrect rollout strategy type: it must be one of {', '.join(StrategyType)}"
+    )
 
 
 def mandatory_keys(listed: list[MandatoryDecisionGroup]) -> tuple[GroupKey, ...]:

@@ -12,11 +12,11 @@ from echelon.api.base import JSONObject
 from echelon.api.times import format_micro_time
 from echelon.api.work import MANIFEST_WORK
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Emit, Patch, Plan, Together, Write
-from echelon.engine.rollout.announcements import ACTION, announcements, regarding_of, removed_reason
 from echelon.engine.rollout.bookkeeping import LOOK_AGAIN, after_content, before_content, look_again_after, patch_of
 from echelon.engine.rollout.departures import listed
+from echelon.engine.rollout.evaluate import roll_out
+from echelon.engine.rollout.events import ACTION, announcements, regarding_of, removed_reason
 from echelon.engine.rollout.model import Phase, Wait
-from echelon.engine.rollout.roll_out import roll_out
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.work_set.content import patch_to
