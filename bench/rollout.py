@@ -70,8 +70,8 @@ def _decision(kind: StrategyType, clusters: int) -> float:
         begun = time.process_time()
         decision = decide(strategy, fresh, done, _NOW)
         best = min(best, time.process_time() - begun)
-        if len(decision.to_start) != _GROUP or len(decision.standings) != clusters:
-            raise RuntimeError(f"{len(decision.to_start)} of {len(decision.standings)} clusters start")
+        if len(decision.to_start) != _GROUP or len(decision.cluster_decisions) != clusters:
+            raise RuntimeError(f"{len(decision.to_start)} of {len(decision.cluster_decisions)} clusters start")
     return best * 1e3
 
 

@@ -48,8 +48,10 @@ def _holding(cluster: str, revision: str, phase: str, since: str) -> rollout.Hol
 def plan(subject: rollout.Subject, now: datetime) -> Plan:
     state = rollout.roll_out(subject, now)
     new = {"revision": state.revision, "phase": "Progressing", "since": format_micro_time(now)}
-    drafts = rollout.merged(subject.conditions, rollout.conditions_of(state), subject.metadata.generation, now)
-    status = {"held": {each.cluster: new for each in state.standings if each.starts}, "conditions": drafts}
+    drafts = rollout.merge_conditions(
+        subject.conditions, rollout.conditions_of(state), subject.metadata.generation, now
+    )
+    status = {"held": {each.cluster: new for each in state.cluster_decisions if each.starts}, "conditions": drafts}
     patch = rollout.patch_of(subject, {"status": msgspec.to_builtins(status)}, "status")
     writes = (*rollout.before_content(state), *rollout.announcements(state), *rollout.after_content(state, now))
     return Plan(writes, patch, rollout.look_again_after(state, now))

@@ -40,7 +40,7 @@ def differences(case: Any) -> list[str]:
     after = decision.recheck_after
     found = {
         "clustersToRollout": sorted(
-            (one.cluster, str(one.phase)) for one in decision.standings if one.starts or one.in_flight
+            (one.cluster, str(one.phase)) for one in decision.cluster_decisions if one.starts or one.in_flight
         ),
         "clustersTimeOut": list(decision.newly_timed_out),
         "clustersRemoved": [status.cluster for status in decision.removed],

@@ -14,7 +14,7 @@ from echelon.api.kinds import Kind
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.rollout_reading import Found
 from echelon.cli.rollout_work_sets import describe_template, read_work_set
-from echelon.engine.rollout.history import rollback_to
+from echelon.engine.rollout.history import rollback_patch
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
@@ -32,7 +32,7 @@ class RolloutKind:
 
     kind: Kind[Any]
     read: Callable[[Reader, JSONObject], Awaitable[Found]]  # from an object of it, and what is around that on the hub
-    undo: _Undo = rollback_to  # the JSON patch that brings a revision back
+    undo: _Undo = rollback_patch  # the JSON patch that brings a revision back
     describe: Callable[[StoredRevision], JSONObject] = _nothing_more  # more columns for a list of revisions
 
     def is_called(self, name: str) -> bool:

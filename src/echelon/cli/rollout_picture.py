@@ -19,7 +19,7 @@ from echelon.engine.rollout.departures import held as held_removal
 from echelon.engine.rollout.departures import staying
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.evaluate import roll_out
-from echelon.engine.rollout.model import Phase, Standing, Wait
+from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
 from echelon.engine.rollout.reasons import names
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
@@ -183,7 +183,7 @@ def _progress(rollout: Rollout) -> tuple[str, str]:
     if rollout.finished:
         return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
     if rollout.all_had_it and rollout.decided:
-        ill = [one.cluster for one in rollout.standings if one.phase is not Phase.SUCCEEDED]
+        ill = [one.cluster for one in rollout.cluster_decisions if one.phase is not Phase.SUCCEEDED]
         return DISTURBED, f"it was complete, and does not work at the moment on {names(ill)}"
     return ROLLING_OUT, ""
 
@@ -211,7 +211,7 @@ def _still_removing(rollout: Rollout) -> str:
 def _is_at_rest(rollout: Rollout) -> bool:
     """Whether nobody waits or moves but those who may not be written."""
     done = (Phase.SUCCEEDED, Phase.SKIPPED)
-    return all(one.failed or (one.phase in done and not one.in_flight) for one in rollout.standings)
+    return all(one.failed or (one.phase in done and not one.in_flight) for one in rollout.cluster_decisions)
 
 
 def _way_back(rollout: Rollout) -> tuple[str, str]:
@@ -221,7 +221,7 @@ def _way_back(rollout: Rollout) -> tuple[str, str]:
     number = rollout.rollback_to.number
     if not rollout.finished:
         return ABORTING, f"aborted: revision {number} is put back"
-    failed = [one.cluster for one in rollout.standings if one.failed]
+    failed = [one.cluster for one in rollout.cluster_decisions if one.failed]
     if failed:
         return ABORTED, f"aborted: revision {number} is back, but does not work on {names(failed)}"
     return ABORTED, f"aborted: revision {number} is back everywhere"
@@ -242,30 +242,30 @@ def _empty(ref: ReferenceRollout) -> str:
 
 def _groups(ref: ReferenceRollout, rollout: Rollout, objects: _Objects, now: datetime) -> Iterable[GroupLine]:
     active = set(ref.decision.active) if ref.decision else set[GroupKey]()
-    members: dict[GroupKey, list[Standing]] = {key: [] for key in sorted(ref.allocation.groups.groups)}
-    for standing in ref.standings:
-        members[standing.group].append(standing)
-    for key, standings in members.items():
-        lines = tuple(_cluster(standing, rollout, objects, now) for standing in standings)
-        waiting = next((one.message for one in standings if one.phase is Phase.TO_APPLY and not one.starts), "")
+    members: dict[GroupKey, list[ClusterDecision]] = {key: [] for key in sorted(ref.allocation.groups.groups)}
+    for entry in ref.cluster_decisions:
+        members[entry.group].append(entry)
+    for key, cluster_decisions in members.items():
+        lines = tuple(_cluster(entry, rollout, objects, now) for entry in cluster_decisions)
+        waiting = next((one.message for one in cluster_decisions if one.phase is Phase.TO_APPLY and not one.starts), "")
         counts = Counter(line.state for line in lines)
         yield GroupLine(ref.name, key, counts, key in active, waiting, lines)
 
 
-def _cluster(standing: Standing, rollout: Rollout, objects: _Objects, now: datetime) -> ClusterLine:
-    state = SOAKING if standing.wait is Wait.SOAK else _OF_PHASE[standing.phase]
-    age = elapsed(now - standing.since) if standing.since and state not in (WAITING, DONE) else ""
-    holding = rollout.holdings.get(standing.cluster)
+def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: datetime) -> ClusterLine:
+    state = SOAKING if entry.wait is Wait.SOAK else _OF_PHASE[entry.phase]
+    age = elapsed(now - entry.since) if entry.since and state not in (WAITING, DONE) else ""
+    holding = rollout.holdings.get(entry.cluster)
     has_it = holding is not None and rollout.is_current(holding)
     said = holding.message if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
-    if (failed := rollout.failed_writes.get(standing.cluster)) is not None:
+    if (failed := rollout.failed_writes.get(entry.cluster)) is not None:
         said = failed.message
-    gone = any(standing.cluster in ref.allocation.undecided for ref in rollout.references)
+    gone = any(entry.cluster in ref.allocation.undecided for ref in rollout.references)
     removal, noun = rollout.allocations.removal, rollout.subject.noun
-    stays = staying(removal, standing.cluster, noun)[1] if gone else ""
-    message = "; ".join(filter(None, (said, stays, standing.message)))
-    shown = tuple(objects.get(standing.cluster, ())) if has_it else ()
-    return ClusterLine(standing.cluster, state, age, message, shown)
+    stays = staying(removal, entry.cluster, noun)[1] if gone else ""
+    message = "; ".join(filter(None, (said, stays, entry.message)))
+    shown = tuple(objects.get(entry.cluster, ())) if has_it else ()
+    return ClusterLine(entry.cluster, state, age, message, shown)
 
 
 def document(picture: Picture) -> JSONObject:

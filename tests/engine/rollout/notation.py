@@ -80,7 +80,7 @@ def decided(strategy: Strategy, groups: str, reports: str, control: Control = NO
 def moving(decision: Decision) -> str:
     """What is in flight and what starts, by name."""
     found = []
-    for one in sorted(decision.standings, key=lambda one: one.cluster):
+    for one in sorted(decision.cluster_decisions, key=lambda one: one.cluster):
         if one.starts or one.in_flight:
             until = f"{(one.until - NOW).total_seconds():+.0f}" if one.until else ""
             found.append(f"{one.cluster}{_LETTERS[one.phase]}{until}")

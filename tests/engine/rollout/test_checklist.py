@@ -94,7 +94,7 @@ def test_a_decision_is_as_elsewhere(
 
 def test_r01_each_cluster_is_in_its_own_group_and_in_the_order_of_names() -> None:
     decision = decided(strategy_of(ALL, **limits()), "group1: 2 1 / 4 3", "")
-    assert [(one.cluster, one.group.index, one.group.name) for one in decision.standings] == [
+    assert [(one.cluster, one.group.index, one.group.name) for one in decision.cluster_decisions] == [
         ("1", 0, "group1"),
         ("2", 0, "group1"),
         ("3", 1, ""),
@@ -104,9 +104,9 @@ def test_r01_each_cluster_is_in_its_own_group_and_in_the_order_of_names() -> Non
 
 def test_r02_a_cluster_that_timed_out_says_since_when() -> None:
     decision = decided(strategy_of(ALL, **limits()), "1 2", "2F-120")
-    standing = decision.standing("2")
-    assert standing
-    assert (standing.phase, standing.until) == (Phase.TIMED_OUT, NOW - seconds(30))
+    entry = decision.of("2")
+    assert entry
+    assert (entry.phase, entry.until) == (Phase.TIMED_OUT, NOW - seconds(30))
 
 
 # number, report, soak, deadline; where the cluster stands then, if it is in flight, and if it has just timed out
@@ -141,9 +141,9 @@ def test_a_report_is_judged_as_elsewhere(
 
 
 def test_j09_the_deadline_of_one_that_times_out_this_moment_is_now() -> None:
-    standing = decided(strategy_of(WINDOW, progressDeadline="60s"), "1", "1F-60").standing("1")
-    assert standing
-    assert standing.until == NOW
+    entry = decided(strategy_of(WINDOW, progressDeadline="60s"), "1", "1F-60").of("1")
+    assert entry
+    assert entry.until == NOW
 
 
 @pytest.mark.parametrize(

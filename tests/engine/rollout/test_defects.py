@@ -74,7 +74,7 @@ def test_d7_a_failure_that_comes_late_in_the_order_still_stops_those_before_it()
 def test_d8_a_gap_in_the_indexes_loses_no_group(kind: str) -> None:
     decision = decided(strategy_of(kind), "0=: 1 / 7=: 2", "2S")
     assert decision.removed == ()
-    assert [one.group for one in decision.standings] == [GroupKey(0), GroupKey(7)]
+    assert [one.group for one in decision.cluster_decisions] == [GroupKey(0), GroupKey(7)]
     assert starting(decision) == "1"
 
 
@@ -158,9 +158,9 @@ def test_of_two_reports_on_one_cluster_the_more_worrying_counts_and_once(reports
 
 @pytest.mark.parametrize("reports", ["1P 1P-0", "1P-0 1P"])
 def test_a_report_without_a_time_yields_to_one_with_it(reports: str) -> None:
-    standing = decided(strategy_of(WINDOW), "1", reports).standing("1")
-    assert standing
-    assert standing.since == NOW
+    entry = decided(strategy_of(WINDOW), "1", reports).of("1")
+    assert entry
+    assert entry.since == NOW
 
 
 @pytest.mark.parametrize("reports", ["1F-60 1F-60", "1F-60 1T-60", "1S 1F-10"])
@@ -174,15 +174,15 @@ def test_reports_without_a_name_are_about_nobody() -> None:
 
 
 def test_a_word_that_nobody_knows_is_progress() -> None:
-    standing = decided(strategy_of(WINDOW), "1", "1U-60").standing("1")
-    assert standing
-    assert (standing.phase, standing.wait) == (Phase.PROGRESSING, Wait.REPORT)
+    entry = decided(strategy_of(WINDOW), "1", "1U-60").of("1")
+    assert entry
+    assert (entry.phase, entry.wait) == (Phase.PROGRESSING, Wait.REPORT)
 
 
 def test_a_cluster_that_is_listed_in_two_groups_waits_for_the_later_one() -> None:
     decision = decided(strategy_of(STEPS), "1 2 / 2 3", "")
     assert starting(decision) == "1"
-    assert [one.cluster for one in decision.standings] == ["1", "2", "3"]
+    assert [one.cluster for one in decision.cluster_decisions] == ["1", "2", "3"]
 
 
 def test_all_ignores_soaks_and_failures() -> None:

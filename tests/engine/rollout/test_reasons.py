@@ -13,8 +13,8 @@ SOAKING = {"minSuccessTime": "5m"}
 
 def said(kind: str, settings: dict[str, Any], groups: str, reports: str, control: Control | None = None) -> list[str]:
     """Reason and message of the last cluster."""
-    standing = decided(strategy_of(kind, **settings), groups, reports, control or Control()).standings[-1]
-    return [str(standing.wait), standing.message]
+    entry = decided(strategy_of(kind, **settings), groups, reports, control or Control()).cluster_decisions[-1]
+    return [str(entry.wait), entry.message]
 
 
 CASES: list[tuple[str, dict[str, Any], str, str, str, str]] = [
@@ -64,7 +64,7 @@ def test_an_approval_is_named_where_it_is_missing_and_where_it_is_waited_for() -
     decision = decided(strategy_of(STEPS), "1 / prod: 2 / 3", "1S", gated)
     assert decision.explain("2") == "awaits approval of group prod (1)"
     assert decision.explain("3") == "waits for group prod (1): awaits approval"
-    last = decision.standing("3")
+    last = decision.of("3")
     assert last
     assert last.wait is Wait.GROUP
 

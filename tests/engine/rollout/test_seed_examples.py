@@ -75,7 +75,7 @@ def test_a_cluster_that_joins_the_first_group_gets_the_workload_while_a_later_gr
         strategy = strategy_of(kind, first=CANARIES)
         decision = decide(strategy, grown, [*available(WEST, EAST), *flying], NOW)
         assert started(decision) == ["cls999"]
-        assert all(one.phase is Phase.PROGRESSING for one in decision.standings if one.cluster in FIRST)
+        assert all(one.phase is Phase.PROGRESSING for one in decision.cluster_decisions if one.cluster in FIRST)
 
 
 def test_when_all_groups_change_the_new_clusters_go_group_by_group_again() -> None:

@@ -8,7 +8,7 @@ from echelon.api.rollout import RolloutStrategy
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout import control
 from echelon.engine.rollout.model import ClusterStatus, Control, Phase
-from echelon.engine.rollout.references import PlacementReference, PlacementView, joined
+from echelon.engine.rollout.references import PlacementReference, PlacementView, joined_groups
 from echelon.engine.rollout.strategy import Strategy, StrategyType
 from echelon.engine.rollout.walk import decide
 from tests.engine.work_set.world import START, PlacementState, World, per_group
@@ -20,7 +20,9 @@ def reference(name: str, *groups: tuple[str, str]) -> PlacementReference:
 
 
 def test_groups_are_walked_placement_after_placement_by_name() -> None:
-    groups = joined([reference("west", ("canary", "x"), ("", "yz")), reference("east", ("canary", "ab"), ("", "cx"))])
+    groups = joined_groups(
+        [reference("west", ("canary", "x"), ("", "yz")), reference("east", ("canary", "ab"), ("", "cx"))]
+    )
     done: list[ClusterStatus] = []
     waves = []
     while starting := decide(Strategy(StrategyType.PER_GROUP), groups, done, START).to_start:
@@ -30,13 +32,13 @@ def test_groups_are_walked_placement_after_placement_by_name() -> None:
 
 
 def test_who_waits_hears_of_which_placement() -> None:
-    groups = joined([reference("west", ("", "b")), reference("east", ("canary", "a"))])
+    groups = joined_groups([reference("west", ("", "b")), reference("east", ("canary", "a"))])
     decision = decide(Strategy(StrategyType.PER_GROUP), groups, [], START)
     assert decision.explain("b") == "waits for group east/canary (0): a starting"
 
 
 def test_a_mandatory_group_is_that_of_every_placement_unless_one_is_named() -> None:
-    groups = joined([reference("west", ("canary", "b")), reference("east", ("canary", "a"))])
+    groups = joined_groups([reference("west", ("canary", "b")), reference("east", ("canary", "a"))])
     canary = GroupKey(name="canary")
     assert [key.placement for key in groups.expand([canary])] == ["east", "west"]
     assert [key.placement for key in groups.expand([replace(canary, placement="west")])] == ["west"]

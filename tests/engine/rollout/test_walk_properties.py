@@ -33,8 +33,8 @@ def order(rollout: Rollout) -> list[set[GroupKey]]:
 def test_every_decided_cluster_stands_somewhere_once_and_says_why(rollout: Rollout) -> None:
     decision = rollout.decided()
     named = sorted((key, cluster) for key, clusters in rollout.groups.groups.items() for cluster in clusters)
-    assert [(one.group, one.cluster) for one in decision.standings] == named
-    for one in decision.standings:
+    assert [(one.group, one.cluster) for one in decision.cluster_decisions] == named
+    for one in decision.cluster_decisions:
         assert one.message
         assert decision.explain(one.cluster) == one.message
         if one.phase is Phase.TO_APPLY:
@@ -51,9 +51,9 @@ def test_nothing_starts_above_the_concurrency(rollout: Rollout) -> None:
     assume(rollout.strategy.type is StrategyType.PROGRESSIVE)
     decision = rollout.decided()
     window = order(rollout)[-1]
-    inside = [one for one in decision.standings if one.group in window]
+    inside = [one for one in decision.cluster_decisions if one.group in window]
     if any(one.starts for one in inside):
-        flying = sum(one.in_flight for one in decision.standings)
+        flying = sum(one.in_flight for one in decision.cluster_decisions)
         assert flying + len(decision.to_start) <= rollout.strategy.concurrency(len(inside))
 
 
@@ -65,7 +65,7 @@ def test_nothing_starts_outside_of_the_groups_whose_turn_it_is(rollout: Rollout)
     for stage in order(rollout):
         if starting <= stage:
             break
-        for one in decision.standings:
+        for one in decision.cluster_decisions:
             if one.group in stage:
                 assert one.phase is not Phase.TO_APPLY
                 assert not one.in_flight or one.failed
@@ -78,7 +78,7 @@ def test_a_mandatory_group_with_a_failure_lets_nobody_past(rollout: Rollout) -> 
     assume(rollout.strategy.type is not StrategyType.ALL and rollout.strategy.mandatory)
     decision = rollout.decided()
     first = set(rollout.groups.expand(rollout.strategy.mandatory))
-    if any(one.failed for one in decision.standings if one.group in first):
+    if any(one.failed for one in decision.cluster_decisions if one.group in first):
         assert all(one.group in first for one in decision.to_start)
 
 
@@ -112,7 +112,7 @@ def test_the_order_of_reports_does_not_matter(rollout: Rollout, random: object) 
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     other = Rollout(rollout.strategy, rollout.groups, tuple(shuffled), rollout.control).decided()
     mine = rollout.decided()
-    assert other.standings == mine.standings
+    assert other.cluster_decisions == mine.cluster_decisions
     assert (other.breach, other.failures, other.recheck_after) == (mine.breach, mine.failures, mine.recheck_after)
     assert other.newly_timed_out == mine.newly_timed_out
     assert other.removed == mine.removed
@@ -121,7 +121,7 @@ def test_the_order_of_reports_does_not_matter(rollout: Rollout, random: object) 
 @given(ROLLOUTS)
 def test_the_next_look_is_when_something_can_change(rollout: Rollout) -> None:
     decision = rollout.decided()
-    ends = [one.until - NOW for one in decision.standings if one.in_flight and one.until]
+    ends = [one.until - NOW for one in decision.cluster_decisions if one.in_flight and one.until]
     assert decision.recheck_after == (min(ends) if ends else None)
     assert all(end > timedelta() for end in ends)
 
@@ -138,9 +138,11 @@ def test_with_successes_only_a_rollout_comes_to_its_end(
     for _ in range(3 * len(groups.clusters) + 2):
         decision = decide(strategy, groups, phases.values(), now, NO_CONTROL)
         assume(not decision.newly_timed_out)
-        if all(one.phase in (Phase.SUCCEEDED, Phase.SKIPPED) and not one.in_flight for one in decision.standings):
+        if all(
+            one.phase in (Phase.SUCCEEDED, Phase.SKIPPED) and not one.in_flight for one in decision.cluster_decisions
+        ):
             return
-        moved = [one for one in decision.standings if one.starts or one.phase is Phase.PROGRESSING]
+        moved = [one for one in decision.cluster_decisions if one.starts or one.phase is Phase.PROGRESSING]
         assert moved or decision.recheck_after
         phases.update({one.cluster: ClusterStatus(one.cluster, Phase.SUCCEEDED, now) for one in moved})
         now += strategy.soak + seconds(1)
@@ -151,7 +153,7 @@ def test_with_successes_only_a_rollout_comes_to_its_end(
 def test_a_pause_changes_nothing_but_what_starts(rollout: Rollout) -> None:
     free = Rollout(rollout.strategy, rollout.groups, rollout.statuses, NO_CONTROL).decided()
     paused = Rollout(rollout.strategy, rollout.groups, rollout.statuses, Control(paused=True)).decided()
-    assert [(one.cluster, one.phase, one.until) for one in paused.standings] == [
-        (one.cluster, one.phase, one.until) for one in free.standings
+    assert [(one.cluster, one.phase, one.until) for one in paused.cluster_decisions] == [
+        (one.cluster, one.phase, one.until) for one in free.cluster_decisions
     ]
     assert (paused.breach, paused.failures, paused.active) == (free.breach, free.failures, free.active)

@@ -30,7 +30,7 @@ def one(**strategy: Any) -> World:
 def phase(world: World, cluster: str = "a") -> Phase:
     decision = world.rollout().references[0].decision
     assert decision is not None
-    found = decision.standing(cluster)
+    found = decision.of(cluster)
     assert found is not None
     return found.phase
 

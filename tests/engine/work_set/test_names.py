@@ -22,6 +22,6 @@ def test_a_label_has_at_most_63_characters() -> None:
 
 
 def test_two_sets_of_one_name_have_works_of_two_names_where_one_is_taken() -> None:
-    assert work_name("apps", "web", taken=False) == "web"
-    others = {work_name(namespace, "web", taken=True) for namespace in ("apps", "other")}
+    assert work_name("apps", "web", name_conflict=False) == "web"
+    others = {work_name(namespace, "web", name_conflict=True) for namespace in ("apps", "other")}
     assert len(others | {"web"}) == 3

@@ -19,7 +19,7 @@ def said(world: World, kind: str) -> tuple[str, str]:
     return world.said(kind)[:2]
 
 
-def standing(world: World, cluster: str) -> tuple[str, str]:
+def entry(world: World, cluster: str) -> tuple[str, str]:
     rollout = world.told().rollout
     assert rollout is not None
     return next((each.status, each.reason) for each in rollout.clusters if each.cluster == cluster)
@@ -125,7 +125,7 @@ def test_one_done_one_moving_and_one_failed() -> None:
         "total": 3, "applied": 3, "available": 3, "progressing": 2, "degraded": 1, "desired_total": 3, "updated": 3,
     }  # fmt: skip
     assert said(world, ROLLED_OUT) == ("False", "Progressing")
-    assert [standing(world, each)[0] for each in "abc"] == ["Succeeded", "Progressing", "Failed"]
+    assert [entry(world, each)[0] for each in "abc"] == ["Succeeded", "Progressing", "Failed"]
 
 
 def test_a_cluster_that_falls_ill_after_the_end_takes_the_completion_back() -> None:
@@ -149,7 +149,7 @@ def test_a_rollout_is_complete_only_when_the_last_cluster_has_soaked() -> None:
     found = world.step()
     assert found.look_again_after is not None
     assert found.look_again_after.total_seconds() == 5
-    assert standing(world, "a") == ("Succeeded", "Soaking")
+    assert entry(world, "a") == ("Succeeded", "Soaking")
     assert said(world, ROLLED_OUT) == ("False", "Progressing")
     world.wait(5)
     world.settle()
@@ -227,7 +227,7 @@ def test_a_breach_names_the_clusters_and_stops_what_has_not_started() -> None:
     assert (status, reason) == ("True", "MaxFailuresExceeded")
     assert "a, b" in message
     assert world.at("1") == ["a", "b"]
-    assert standing(world, "c") == ("ToApply", "TooManyFailures")
+    assert entry(world, "c") == ("ToApply", "TooManyFailures")
     assert "RolloutMaxFailuresExceeded" in [each.reason for each in world.events]
     world.report("a", "b")
     world.settle()
@@ -246,7 +246,7 @@ def test_a_cluster_that_never_answers_times_out_and_says_so_once() -> None:
     assert world.at("1") == ["a", "b"]
     late = "a; the last deadline was 2026-11-01T12:00:05.000000Z"
     assert world.said("ClustersTimedOut") == ("True", "ProgressDeadlineExceeded", late)
-    assert standing(world, "a") == ("TimeOut", "ProgressDeadlineExceeded")
+    assert entry(world, "a") == ("TimeOut", "ProgressDeadlineExceeded")
     assert [each.reason for each in world.events].count("ClustersTimedOut") == 1
     assert said(world, ROLLED_OUT) == ("False", "Progressing")
 
@@ -257,7 +257,7 @@ def test_a_manifest_that_cannot_be_applied_counts_as_a_failure() -> None:
     world.report("a", applied="False", available="False", progressing="")
     world.settle()
     assert said(world, BLOCKED) == ("True", "MaxFailuresExceeded")
-    assert standing(world, "a") == ("Failed", "ApplyFailed")
+    assert entry(world, "a") == ("Failed", "ApplyFailed")
 
 
 def test_the_list_is_bounded_and_begins_with_the_worst() -> None:

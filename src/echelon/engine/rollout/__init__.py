@@ -23,7 +23,7 @@ Two ways to use it, both without a clock, a server or a controller:
 >>> decision.explain("c3")
 'waits for group canary (0): c1 starting'
 
-The groups come from a placement's decisions (`read_placement`), or of several placements (`joined`). Who consumes
+The groups come from a placement's decisions (`read_placement`), or of several placements (`joined_groups`). Who consumes
 decisions without rolling anything out can walk the groups, and ask what is new since the last time:
 
 >>> [(key.name or key.index, len(clusters)) for key, clusters in groups.groups.items()]
@@ -44,13 +44,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from echelon.engine.placement.decisions import DecisionGroups, GroupKey, changes
     from echelon.engine.rollout.bookkeeping import after_content, before_content, look_again_after, patch_of
-    from echelon.engine.rollout.conditions import conditions_of, merged
+    from echelon.engine.rollout.conditions import conditions_of, merge_conditions
     from echelon.engine.rollout.evaluate import roll_out
     from echelon.engine.rollout.events import announcements
-    from echelon.engine.rollout.history import rollback_to
+    from echelon.engine.rollout.history import rollback_patch
     from echelon.engine.rollout.listing import summary_of
     from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Phase, Wait
-    from echelon.engine.rollout.references import PlacementReference, believable, joined, read_placement
+    from echelon.engine.rollout.references import PlacementReference, believable, joined_groups, read_placement
     from echelon.engine.rollout.revision import revision_of
     from echelon.engine.rollout.state import ReferenceRollout, Rollout
     from echelon.engine.rollout.stored_revision import StoredRevision, read_revision
@@ -84,28 +84,28 @@ __all__ = [
     "changes",
     "conditions_of",
     "decide",
-    "joined",
+    "joined_groups",
     "look_again_after",
-    "merged",
+    "merge_conditions",
     "patch_of",
     "read_placement",
     "read_revision",
     "read_strategy",
     "revision_of",
     "roll_out",
-    "rollback_to",
+    "rollback_patch",
     "summary_of",
 ]
 
 _MODULES = {
     "bookkeeping": ("after_content", "before_content", "look_again_after", "patch_of"),
-    "conditions": ("conditions_of", "merged"),
+    "conditions": ("conditions_of", "merge_conditions"),
     "evaluate": ("roll_out",),
     "events": ("announcements",),
-    "history": ("rollback_to",),
+    "history": ("rollback_patch",),
     "listing": ("summary_of",),
     "model": ("ClusterStatus", "Control", "Decision", "Phase", "Wait"),
-    "references": ("PlacementReference", "believable", "joined", "read_placement"),
+    "references": ("PlacementReference", "believable", "joined_groups", "read_placement"),
     "revision": ("revision_of",),
     "state": ("ReferenceRollout", "Rollout"),
     "stored_revision": ("StoredRevision", "read_revision"),

@@ -10,8 +10,8 @@ from echelon.engine.conditions import set_condition
 from echelon.engine.rollout.allocation import Allocation
 from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.departures import held
-from echelon.engine.rollout.model import Phase, Standing, Wait
-from echelon.engine.rollout.named_groups import UNKNOWN, Missing
+from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
+from echelon.engine.rollout.named_groups import UNKNOWN, MissingGroup
 from echelon.engine.rollout.reasons import names, title
 from echelon.engine.rollout.removal import Stay
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
@@ -41,7 +41,7 @@ def conditions_of(rollout: Rollout) -> list[ConditionDraft]:
     return [verified_of(rollout), _rolled_out(rollout), blocked(rollout), _timed_out(rollout)]
 
 
-def merged(
+def merge_conditions(
     before: Sequence[Condition], drafts: Sequence[ConditionDraft], generation: int, now: datetime
 ) -> list[Condition]:
     """Return conditions with some said anew. Their times move only when their status does."""
@@ -78,7 +78,9 @@ def verified_of(rollout: Rollout) -> ConditionDraft:
     notes = [note for ref in rollout.references for note in _notes(ref)] + [note for _, note in warnings(rollout)]
     if rollout.unbound:
         return ConditionDraft(VERIFIED, False, NOT_BOUND, "; ".join([unbound_clusters(rollout), *notes]))
-    if not rollout.has_clusters and all(ref.allocation.settled or not ref.standings for ref in rollout.references):
+    if not rollout.has_clusters and all(
+        ref.allocation.settled or not ref.cluster_decisions for ref in rollout.references
+    ):
         return ConditionDraft(VERIFIED, False, EMPTY, "; ".join(notes))
     notes += _rejected(rollout)
     return ConditionDraft(VERIFIED, True, AS_EXPECTED, "; ".join(notes))
@@ -98,7 +100,7 @@ def _rejected(rollout: Rollout) -> list[str]:
     return notes
 
 
-def missing_group(rollout: Rollout) -> Missing | None:
+def missing_group(rollout: Rollout) -> MissingGroup | None:
     """Return a group that was named, and without which nothing starts, if that is certain."""
     return next((ref.missing for ref in rollout.references if ref.missing is not None and ref.missing.certain), None)
 
@@ -157,9 +159,9 @@ def _rolled_out(rollout: Rollout) -> ConditionDraft:
         return ConditionDraft(ROLLED_OUT, False, REMOVAL_HELD, held(removal))
     if not rollout.has_clusters:
         return ConditionDraft(ROLLED_OUT, False, EMPTY if rollout.decided else "Progressing", "no cluster is selected")
-    standings = list(rollout.standings)
-    done = sum(each.phase is Phase.SUCCEEDED and not each.in_flight for each in standings)
-    message = f"{done} of {len(standings)} clusters are done"
+    cluster_decisions = list(rollout.cluster_decisions)
+    done = sum(each.phase is Phase.SUCCEEDED and not each.in_flight for each in cluster_decisions)
+    message = f"{done} of {len(cluster_decisions)} clusters are done"
     if rollout.was_complete:
         message = f"it was complete; {message} now"
     if removal.pending:
@@ -217,6 +219,6 @@ def told_until(before: Sequence[Condition]) -> datetime | None:
     return parse_time(said.rpartition(_LAST)[2]) if _LAST in said else None
 
 
-def timed_out(rollout: Rollout) -> list[Standing]:
+def timed_out(rollout: Rollout) -> list[ClusterDecision]:
     """Return the clusters that missed their deadline."""
-    return [each for each in rollout.standings if each.phase is Phase.TIMED_OUT]
+    return [each for each in rollout.cluster_decisions if each.phase is Phase.TIMED_OUT]

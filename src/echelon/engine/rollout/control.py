@@ -26,7 +26,7 @@ ALLOW_EMPTY = "echelon.dev/allow-empty-groups"
 _EVERY_GROUP = "all"
 _WAIT, _STOP = "wait", "stop"
 
-Annotations: TypeAlias = dict[str, str | None]  # to be merged; None removes
+Annotations: TypeAlias = dict[str, str | None]  # to be merge_conditions; None removes
 
 
 class BadControl(ValueError):

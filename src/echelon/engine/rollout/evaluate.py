@@ -13,9 +13,9 @@ from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.history import load
 from echelon.engine.rollout.judge import Judge
 from echelon.engine.rollout.milestones import Milestones
-from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Hold, Phase, Standing, Wait
-from echelon.engine.rollout.named_groups import Missing, missing_mandatory, unknown_approval, unknown_gate
-from echelon.engine.rollout.reasons import OwnPace
+from echelon.engine.rollout.model import ClusterDecision, ClusterStatus, Control, Decision, Hold, Phase, Wait
+from echelon.engine.rollout.named_groups import MissingGroup, missing_mandatory, unknown_approval, unknown_gate
+from echelon.engine.rollout.reasons import ByStatus
 from echelon.engine.rollout.removal import RemovalControl, read_removal
 from echelon.engine.rollout.state import ReferenceRollout, Rollout, stopped
 from echelon.engine.rollout.stored_revision import StoredRevision
@@ -123,7 +123,7 @@ class _Walk:
     failed: Mapping[str, FailedWrite]
     completed: datetime | None
     passed: frozenset[str]
-    gate: Missing | None
+    gate: MissingGroup | None
     at_once: bool
 
     def through(self, allocation: Allocation) -> ReferenceRollout:
@@ -146,7 +146,7 @@ class _Walk:
         decision = decide(strategy, allocation.groups, judged, self.now, control, incomplete_groups=incomplete)
         if ill:
             decision = self._as_they_are(decision, strategy, ill)
-        return ReferenceRollout(allocation, decision, decision.standings, had_it, missing)
+        return ReferenceRollout(allocation, decision, decision.cluster_decisions, had_it, missing)
 
     def _had_it(self, holding: Holding | None) -> bool:
         """Whether a cluster worked with the content when that was complete.
@@ -160,10 +160,10 @@ class _Walk:
 
     def _as_they_are(self, decision: Decision, strategy: Strategy, ill: Mapping[str, ClusterStatus]) -> Decision:
         """Return a decision that tells of those who had it how they are now, though that decided nothing."""
-        judge = Judge(strategy, self.now, self.control, OwnPace(self.now))
-        standings = list(decision.standings)
+        judge = Judge(strategy, self.now, self.control, ByStatus(self.now))
+        cluster_decisions = list(decision.cluster_decisions)
         ends = [] if decision.recheck_after is None else [decision.recheck_after]
-        for number, one in enumerate(standings):
+        for number, one in enumerate(cluster_decisions):
             if one.cluster not in ill:
                 continue
             found = judge(replace(ill[one.cluster], deadline_from=None), one.group)
@@ -171,8 +171,8 @@ class _Walk:
                 if found.wait is Wait.REPORT and found.until is not None:
                     ends.append(found.until - self.now)
                 found = msgspec.structs.replace(found, wait=Wait.NOTHING)
-            standings[number] = found
-        return replace(decision, standings=tuple(standings), recheck_after=min(ends, default=None))
+            cluster_decisions[number] = found
+        return replace(decision, cluster_decisions=tuple(cluster_decisions), recheck_after=min(ends, default=None))
 
     def _statuses(self, allocation: Allocation, deadline: timedelta | None = None) -> list[ClusterStatus]:
         """Return the clusters that have the content, and those that could not be given it.
@@ -218,13 +218,13 @@ class _Walk:
         begun = status.deadline_from or status.since
         return deadline is None or begun is None or self.now - begun < deadline
 
-    def _standing_still(self, allocation: Allocation) -> tuple[Standing, ...]:
+    def _standing_still(self, allocation: Allocation) -> tuple[ClusterDecision, ...]:
         """Tell of the clusters of a reference for which nothing can be decided."""
         statuses = {status.cluster: status for status in self._statuses(allocation)}
         return tuple(
-            Standing(cluster, key, statuses[cluster].phase, statuses[cluster].since)
+            ClusterDecision(cluster, key, statuses[cluster].phase, statuses[cluster].since)
             if cluster in statuses
-            else Standing(cluster, key, Phase.TO_APPLY)
+            else ClusterDecision(cluster, key, Phase.TO_APPLY)
             for key, clusters in sorted(allocation.groups.groups.items())
             for cluster in sorted(clusters)
         )

@@ -64,7 +64,7 @@ def announcements(rollout: Rollout, *, recorded: bool = True) -> list[Emit]:
         events.append(told("ClustersTimedOut", f"{_as_many_as_fit(late)} missed the deadline", "Warning"))
     done = before.get(ROLLED_OUT)
     if rollout.complete and not rollout.all_had_it and done is not None and done.status != "True":
-        count = sum(len(ref.standings) for ref in rollout.references)
+        count = sum(len(ref.cluster_decisions) for ref in rollout.references)
         note = f"{count} clusters have revision {rollout.revision}"
         events.append(told("RolloutComplete", note, ends=True))
     return events
@@ -111,7 +111,7 @@ def _says(condition: Condition | None, reason: str, text: str) -> bool:
 
 def _groups(ref: ReferenceRollout, rollout: Rollout) -> str:
     """Name the groups in which the first clusters start."""
-    begun = {each.group for each in ref.standings if not each.starts and each.phase is not Phase.TO_APPLY}
+    begun = {each.group for each in ref.cluster_decisions if not each.starts and each.phase is not Phase.TO_APPLY}
     starting = [each for each in ref.starting if each.group not in begun]
     if not starting:
         return ""

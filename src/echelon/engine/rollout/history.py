@@ -104,7 +104,7 @@ def prune(history: RevisionHistory, namespace: str) -> tuple[Write, ...]:
     return tuple(Delete(CONTROLLER_REVISION, each.name, namespace, uid=each.uid) for each in history.obsolete)
 
 
-def rollback_to(revision: StoredRevision) -> list[JSONObject]:
+def rollback_patch(revision: StoredRevision) -> list[JSONObject]:
     """Return the JSON patch that makes a stored content the wanted one; nothing else of the spec changes."""
     content = revision.content or {}
     return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in content.items()]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from echelon.engine.placement.decisions import GroupKey
-from echelon.engine.rollout.model import Because, ClusterStatus, Control, Phase, Standing, Wait
+from echelon.engine.rollout.model import ClusterDecision, ClusterStatus, Control, Phase, Reason, Wait
 from echelon.engine.rollout.strategy import Strategy
 
 NEW_CHANCE = timedelta(minutes=10)  # how long a retry may take where there is no deadline
@@ -28,30 +28,30 @@ _NOTHING, _SOAK, _REPORT = Wait.NOTHING, Wait.SOAK, Wait.REPORT
 class Judge:
     """Judges reports by one strategy, at one moment, under one word of people."""
 
-    def __init__(self, strategy: Strategy, now: datetime, control: Control, because: Because) -> None:
+    def __init__(self, strategy: Strategy, now: datetime, control: Control, reason: Reason) -> None:
         self._now = now
         self._soak = strategy.soak
         self._deadline = strategy.deadline
         self._soaked = now - strategy.soak  # a success that is as old as this has soaked
         self._expired = None if strategy.deadline is None else now - strategy.deadline
         self._control = control
-        self._because = because
+        self._reason = reason
 
-    def __call__(self, status: ClusterStatus, group: GroupKey) -> Standing:
+    def __call__(self, status: ClusterStatus, group: GroupKey) -> ClusterDecision:
         """Tell where a cluster stands that has the content."""
         phase, since = status.phase, status.since
         if phase is _SUCCEEDED:
             base = since or self._now
             promoted = self._control.promoted
             if base <= self._soaked or (promoted is not None and base <= promoted):
-                return Standing(status.cluster, group, phase, since, False, _NOTHING, None, self._because)
+                return ClusterDecision(status.cluster, group, phase, since, False, _NOTHING, None, self._reason)
             end = _after(base, self._soak)
-            return Standing(status.cluster, group, phase, since, False, _SOAK, end, self._because)
+            return ClusterDecision(status.cluster, group, phase, since, False, _SOAK, end, self._reason)
         if phase is _SKIPPED:
-            return Standing(status.cluster, group, phase, since, because=self._because)
+            return ClusterDecision(status.cluster, group, phase, since, reason=self._reason)
         return self._unfinished(status, group)
 
-    def _unfinished(self, status: ClusterStatus, group: GroupKey) -> Standing:
+    def _unfinished(self, status: ClusterStatus, group: GroupKey) -> ClusterDecision:
         cluster, phase, since = status.cluster, status.phase, status.since
         begun = status.deadline_from or since or self._now
         late = self._was_late(begun)
@@ -59,17 +59,17 @@ class Judge:
         if chance is not None:
             phase, since = _PROGRESSING, self._control.retried
         elif phase is _TIMED_OUT:
-            return Standing(cluster, group, phase, since, because=self._because)
+            return ClusterDecision(cluster, group, phase, since, reason=self._reason)
         elif phase is not _FAILED:
             phase = _PROGRESSING  # a word that we don't know is no reason to go on
         if self._deadline is None:
-            return Standing(cluster, group, phase, since, wait=_REPORT, until=chance, because=self._because)
+            return ClusterDecision(cluster, group, phase, since, wait=_REPORT, until=chance, reason=self._reason)
         if (late or chance is not None) and self._control.retried is not None:
             begun = self._control.retried
         end = _after(begun, self._deadline)
         if self._expired is not None and begun <= self._expired:
-            return Standing(cluster, group, _TIMED_OUT, since, until=end, because=self._because)
-        return Standing(cluster, group, phase, since, wait=_REPORT, until=end, because=self._because)
+            return ClusterDecision(cluster, group, _TIMED_OUT, since, until=end, reason=self._reason)
+        return ClusterDecision(cluster, group, phase, since, wait=_REPORT, until=end, reason=self._reason)
 
     def _was_late(self, begun: datetime) -> bool:
         """Whether it had missed its deadline when somebody asked for a retry."""

@@ -11,7 +11,7 @@ from echelon.api.rollout import MAX_LISTED_CLUSTERS, ClusterRollout, RolloutSumm
 from echelon.api.times import format_time
 from echelon.engine.rollout.conditions import NOT_BOUND
 from echelon.engine.rollout.departures import staying
-from echelon.engine.rollout.model import Phase, Standing, Wait
+from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 
 DEADLINE = "ProgressDeadlineExceeded"
@@ -22,14 +22,14 @@ _PLACE = {Phase.TIMED_OUT: 0, Phase.FAILED: 1, Phase.PROGRESSING: 2, Phase.TO_AP
 
 def summary_of(rollout: Rollout, now: datetime) -> RolloutSummary:
     """Tell where the clusters stand, the worst first."""
-    lines: list[list[tuple[ReferenceRollout, Standing]]] = [[] for _ in _WORST_FIRST]
+    lines: list[list[tuple[ReferenceRollout, ClusterDecision]]] = [[] for _ in _WORST_FIRST]
     counted: Counter[Phase] = Counter()
     for ref in rollout.references:
-        for standing in ref.standings:
-            phase = Phase.PROGRESSING if standing.starts else standing.phase
+        for entry in ref.cluster_decisions:
+            phase = Phase.PROGRESSING if entry.starts else entry.phase
             counted[phase] += 1
-            place = 4 if standing.cluster in rollout.unbound else _PLACE.get(phase, 6)
-            lines[3 if place == 5 and standing.wait is Wait.SOAK else place].append((ref, standing))
+            place = 4 if entry.cluster in rollout.unbound else _PLACE.get(phase, 6)
+            lines[3 if place == 5 and entry.wait is Wait.SOAK else place].append((ref, entry))
     worst = islice((each for line in lines for each in line), MAX_LISTED_CLUSTERS)
     return RolloutSummary(
         to_apply=counted[Phase.TO_APPLY],
@@ -38,47 +38,47 @@ def summary_of(rollout: Rollout, now: datetime) -> RolloutSummary:
         failed=counted[Phase.FAILED],
         timed_out=counted[Phase.TIMED_OUT],
         skipped=counted[Phase.SKIPPED],
-        clusters=[_entry(rollout, ref, standing, now) for ref, standing in worst],
+        clusters=[_line(rollout, ref, entry, now) for ref, entry in worst],
     )
 
 
-def _entry(rollout: Rollout, ref: ReferenceRollout, standing: Standing, now: datetime) -> ClusterRollout:
-    since = now if standing.starts else standing.since if standing.phase is not Phase.TO_APPLY else None
-    reason, message = _why(rollout, ref, standing)
+def _line(rollout: Rollout, ref: ReferenceRollout, entry: ClusterDecision, now: datetime) -> ClusterRollout:
+    since = now if entry.starts else entry.since if entry.phase is not Phase.TO_APPLY else None
+    reason, message = _why(rollout, ref, entry)
     return ClusterRollout(
-        cluster=standing.cluster,
+        cluster=entry.cluster,
         placement=ref.name,
-        group=standing.group.name,
-        group_index=standing.group.index,
-        status=(Phase.PROGRESSING if standing.starts else standing.phase).value,
+        group=entry.group.name,
+        group_index=entry.group.index,
+        status=(Phase.PROGRESSING if entry.starts else entry.phase).value,
         reason=reason[:_MESSAGE],
         message=message[:_MESSAGE],
         last_transition_time=format_time(since) if since is not None else "",
     )
 
 
-def _why(rollout: Rollout, ref: ReferenceRollout, standing: Standing) -> tuple[str, str]:
+def _why(rollout: Rollout, ref: ReferenceRollout, entry: ClusterDecision) -> tuple[str, str]:
     """Say why a cluster is where it is. No text has an age in it, which would be another one at every look."""
-    reason, message = _own_reason(rollout, ref, standing)
-    if standing.cluster in ref.allocation.undecided:
-        stay, text = staying(rollout.allocations.removal, standing.cluster, rollout.subject.noun)
-        return reason if standing.failed else stay or reason, "; ".join(filter(None, (text, message)))
-    if standing.phase is Phase.SKIPPED and standing.cluster in rollout.unbound:
+    reason, message = _own_reason(rollout, ref, entry)
+    if entry.cluster in ref.allocation.undecided:
+        stay, text = staying(rollout.allocations.removal, entry.cluster, rollout.subject.noun)
+        return reason if entry.failed else stay or reason, "; ".join(filter(None, (text, message)))
+    if entry.phase is Phase.SKIPPED and entry.cluster in rollout.unbound:
         return NOT_BOUND, "it is in no cluster set that is bound to the namespace"
     return reason, message
 
 
-def _own_reason(rollout: Rollout, ref: ReferenceRollout, standing: Standing) -> tuple[str, str]:
-    if standing.starts:
+def _own_reason(rollout: Rollout, ref: ReferenceRollout, entry: ClusterDecision) -> tuple[str, str]:
+    if entry.starts:
         return Wait.REPORT.value, "it was written, and the agent has not reported on it yet"
-    if standing.phase is Phase.TO_APPLY:
+    if entry.phase is Phase.TO_APPLY:
         error = ref.allocation.error
-        return (error.reason, error.message) if error else (standing.wait.value, standing.message)
-    until = format_time(standing.until) if standing.until is not None else ""
-    if standing.wait is Wait.SOAK:
+        return (error.reason, error.message) if error else (entry.wait.value, entry.message)
+    until = format_time(entry.until) if entry.until is not None else ""
+    if entry.wait is Wait.SOAK:
         return Wait.SOAK.value, f"soaks until {until}"
-    found = rollout.failed_writes.get(standing.cluster) or rollout.holdings.get(standing.cluster)
+    found = rollout.failed_writes.get(entry.cluster) or rollout.holdings.get(entry.cluster)
     reason, message = (found.reason, found.message) if found is not None else ("", "")
-    if standing.phase is not Phase.TIMED_OUT:
+    if entry.phase is not Phase.TIMED_OUT:
         return reason, message
     return DEADLINE, ": ".join(filter(None, (f"its deadline was {until}", message)))

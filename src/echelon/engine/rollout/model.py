@@ -115,7 +115,7 @@ _IN_FLIGHT = frozenset((Wait.REPORT, Wait.SOAK))
 _FAILED = frozenset((Phase.FAILED, Phase.TIMED_OUT))
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
+class ClusterDecision(msgspec.Struct, frozen=True, gc=False):
     """One cluster in a decision: where it is, what happens next, and why not yet."""
 
     cluster: str
@@ -125,12 +125,12 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     starts: bool = False  # it is to be written now
     wait: Wait = Wait.NOTHING
     until: datetime | None = None  # when its soak or its deadline ends, or when the deadline was; if it has one
-    because: "Callable[[Standing], str] | None" = None  # makes the message; many clusters share one
+    reason: "Callable[[ClusterDecision], str] | None" = None  # makes the message; many clusters share one
 
     @property
     def message(self) -> str:
         """The same for people, such as "waits for group canary (0): c3 soaks 3m20s more"."""
-        return self.because(self) if self.because else ""
+        return self.reason(self) if self.reason else ""
 
     @property
     def in_flight(self) -> bool:
@@ -143,14 +143,14 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
         return self.phase in _FAILED
 
 
-Because: TypeAlias = Callable[[Standing], str]
+Reason: TypeAlias = Callable[[ClusterDecision], str]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a rollout does now. `standings` has every decided cluster, by group and name."""
+    """What a rollout does now. `cluster_decisions` has every decided cluster, by group and name."""
 
-    standings: tuple[Standing, ...]
+    cluster_decisions: tuple[ClusterDecision, ...]
     removed: tuple[ClusterStatus, ...]  # known, and in no group any more
     newly_timed_out: tuple[str, ...]
     breach: bool
@@ -163,19 +163,19 @@ class Decision:
     free: int | None = None  # slots that nobody takes; None where nobody waits for one
 
     @property
-    def to_start(self) -> tuple[Standing, ...]:
+    def to_start(self) -> tuple[ClusterDecision, ...]:
         """The clusters that are to be written now."""
-        return tuple(standing for standing in self.standings if standing.starts)
+        return tuple(entry for entry in self.cluster_decisions if entry.starts)
 
     @cached_property
-    def _by_cluster(self) -> dict[str, Standing]:
-        return {standing.cluster: standing for standing in self.standings}
+    def _by_cluster(self) -> dict[str, ClusterDecision]:
+        return {entry.cluster: entry for entry in self.cluster_decisions}
 
-    def standing(self, cluster: str) -> Standing | None:
-        """One cluster's standing, if it is in any group."""
+    def of(self, cluster: str) -> ClusterDecision | None:
+        """One cluster's entry, if it is in any group."""
         return self._by_cluster.get(cluster)
 
     def explain(self, cluster: str) -> str:
         """What happens next with a cluster and why not yet, for people."""
-        found = self.standing(cluster)
+        found = self.of(cluster)
         return found.message if found else "is in no decision group"

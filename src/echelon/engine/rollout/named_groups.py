@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.allocation import Allocation
 from echelon.engine.rollout.control import ALLOW_EMPTY, APPROVAL, APPROVED
-from echelon.engine.rollout.model import Control, Phase, Standing, group_names
+from echelon.engine.rollout.model import ClusterDecision, Control, Phase, group_names
 
 UNKNOWN, EMPTY = "UnknownDecisionGroup", "EmptyDecisionGroup"
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingGroup:
     """A group that was named and is not there, or has nobody in it."""
 
     reason: str
@@ -27,7 +27,7 @@ class Missing:
     certain: bool  # or the decisions are just being written
 
 
-def missing_mandatory(allocation: Allocation, control: Control, passed: frozenset[str]) -> Missing | None:
+def missing_mandatory(allocation: Allocation, control: Control, passed: frozenset[str]) -> MissingGroup | None:
     """Return the first mandatory group of a reference for which nothing can be done."""
     placement, strategy = allocation.reference.placement, allocation.strategy
     if placement is None or strategy is None or not placement.groups.clusters:
@@ -43,14 +43,14 @@ def missing_mandatory(allocation: Allocation, control: Control, passed: frozense
         if not found and asked.name not in placement.named - {""}:
             there = _listed(_names(allocation))
             message = f"{named} the placement has no such group; there are {there}: nothing starts"
-            return Missing(UNKNOWN, message, allocation.settled)
+            return MissingGroup(UNKNOWN, message, allocation.settled)
         if not control.allow_empty:
             message = f"{named} no cluster is in it: nothing starts, unless annotation {ALLOW_EMPTY} is true"
-            return Missing(EMPTY, message, allocation.settled)
+            return MissingGroup(EMPTY, message, allocation.settled)
     return None
 
 
-def unknown_gate(allocations: Sequence[Allocation], control: Control, passed: frozenset[str]) -> Missing | None:
+def unknown_gate(allocations: Sequence[Allocation], control: Control, passed: frozenset[str]) -> MissingGroup | None:
     """Return the first group that needs an approval and is in no placement."""
     if not any(each.groups.clusters for each in allocations):
         return None
@@ -59,7 +59,7 @@ def unknown_gate(allocations: Sequence[Allocation], control: Control, passed: fr
         return None
     there = _listed(name for each in allocations for name in _names(each))
     message = f"annotation {APPROVAL} names group {unknown[0]}, and no placement has it; there are {there}"
-    return Missing(UNKNOWN, f"{message}: nothing starts", all(each.settled for each in allocations))
+    return MissingGroup(UNKNOWN, f"{message}: nothing starts", all(each.settled for each in allocations))
 
 
 def unknown_approval(allocations: Sequence[Allocation], control: Control, passed: frozenset[str]) -> str:
@@ -71,7 +71,7 @@ def unknown_approval(allocations: Sequence[Allocation], control: Control, passed
 
 
 def newly_passed(
-    allocation: Allocation, standings: Iterable[Standing], control: Control, passed: frozenset[str]
+    allocation: Allocation, cluster_decisions: Iterable[ClusterDecision], control: Control, passed: frozenset[str]
 ) -> frozenset[str]:
     """Return the named groups of a reference that have had the revision now, and of which that is not noted yet."""
     found: dict[str, list[GroupKey]] = {}
@@ -84,7 +84,7 @@ def newly_passed(
     asked_for = {name: keys for name, keys in found.items() if f"{allocation.reference.name}/{name}" not in passed}
     if not asked_for or not allocation.settled:
         return frozenset()
-    busy = {one.group for one in standings if one.phase not in _DONE or one.in_flight}
+    busy = {one.group for one in cluster_decisions if one.phase not in _DONE or one.in_flight}
     return frozenset(
         f"{allocation.reference.name}/{name}"
         for name, keys in asked_for.items()

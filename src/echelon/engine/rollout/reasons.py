@@ -11,37 +11,37 @@ from datetime import datetime
 
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.durations import elapsed, remaining
-from echelon.engine.rollout.model import Phase, Standing, Wait
+from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
 
 _NAMED = 3  # so many clusters are named before the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPace:
+class ByStatus:
     """Nothing but the cluster itself decides what comes next."""
 
     now: datetime
 
-    def __call__(self, standing: Standing) -> str:
+    def __call__(self, entry: ClusterDecision) -> str:
         """Say how far the cluster is."""
-        if standing.starts:
+        if entry.starts:
             return "starts now"
-        match standing.phase:
-            case Phase.SUCCEEDED if standing.wait is Wait.SOAK and standing.until:
-                return f"soaks {remaining(standing.until - self.now)} more"
+        match entry.phase:
+            case Phase.SUCCEEDED if entry.wait is Wait.SOAK and entry.until:
+                return f"soaks {remaining(entry.until - self.now)} more"
             case Phase.SUCCEEDED:
-                return f"succeeded {elapsed(self.now - standing.since)} ago" if standing.since else "succeeded"
+                return f"succeeded {elapsed(self.now - entry.since)} ago" if entry.since else "succeeded"
             case Phase.TIMED_OUT:
-                return f"timed out {elapsed(self.now - standing.until)} ago" if standing.until else "timed out"
+                return f"timed out {elapsed(self.now - entry.until)} ago" if entry.until else "timed out"
             case Phase.SKIPPED:
                 return "is skipped"
             case Phase.FAILED:
-                return f"failed{self._clocks(standing)}"
-        return f"progressing{self._clocks(standing)}"
+                return f"failed{self._clocks(entry)}"
+        return f"progressing{self._clocks(entry)}"
 
-    def _clocks(self, standing: Standing) -> str:
-        since = f" since {elapsed(self.now - standing.since)}" if standing.since else ""
-        end = f"deadline in {remaining(standing.until - self.now)}" if standing.until else "no deadline"
+    def _clocks(self, entry: ClusterDecision) -> str:
+        since = f" since {elapsed(self.now - entry.since)}" if entry.since else ""
+        end = f"deadline in {remaining(entry.until - self.now)}" if entry.until else "no deadline"
         return f"{since}, {end}"
 
 
@@ -53,9 +53,9 @@ class NoSlot:
     in_flight: int
     failed: int = 0
 
-    def __call__(self, standing: Standing) -> str:
+    def __call__(self, entry: ClusterDecision) -> str:
         """Say how many slots there are, and how many of them wait for a failed cluster to recover."""
-        del standing
+        del entry
         failed = f", {self.failed} of them failed" if self.failed else ""
         return f"waits for a slot: {self.in_flight} of {self.slots} are in flight{failed}"
 
@@ -66,14 +66,14 @@ class EarlierGroup:
 
     group: GroupKey
     mandatory: bool
-    in_flight: tuple[Standing, ...]
+    in_flight: tuple[ClusterDecision, ...]
     starting: tuple[str, ...]
     held_back: bool  # the group awaits an approval
     now: datetime
 
-    def __call__(self, standing: Standing) -> str:
+    def __call__(self, entry: ClusterDecision) -> str:
         """Say which group, and what holds that one."""
-        del standing
+        del entry
         return f"waits for {'mandatory ' if self.mandatory else ''}{title(self.group)}: {self._what()}"
 
     def _what(self) -> str:
@@ -96,9 +96,9 @@ class Unlisted:
 
     group: GroupKey
 
-    def __call__(self, standing: Standing) -> str:
+    def __call__(self, entry: ClusterDecision) -> str:
         """Say of which group."""
-        del standing
+        del entry
         return f"waits for {title(self.group)}: some of its clusters are in no decision"
 
 
@@ -110,9 +110,9 @@ class TooManyFailures:
     tolerated: int
     group: GroupKey | None
 
-    def __call__(self, standing: Standing | None = None) -> str:
+    def __call__(self, entry: ClusterDecision | None = None) -> str:
         """Say who failed, and how many are tolerated."""
-        del standing
+        del entry
         count = f"{len(self.failures)} failure{'s' if len(self.failures) > 1 else ''}"
         where = f" in {title(self.group)}" if self.group else ""
         return (
@@ -126,21 +126,21 @@ class NoApproval:
 
     groups: tuple[GroupKey, ...]
 
-    def __call__(self, standing: Standing | None = None) -> str:
+    def __call__(self, entry: ClusterDecision | None = None) -> str:
         """Say which groups."""
-        del standing
+        del entry
         return f"awaits approval of {', '.join(map(title, self.groups))}"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ByOperator:
     """Somebody said stop."""
 
     word: str
 
-    def __call__(self, standing: Standing | None = None) -> str:
+    def __call__(self, entry: ClusterDecision | None = None) -> str:
         """Say what was said."""
-        del standing
+        del entry
         return self.word
 
 

@@ -85,7 +85,7 @@ def read_placement(
     )
 
 
-def joined(references: Iterable[PlacementReference]) -> DecisionGroups:
+def joined_groups(references: Iterable[PlacementReference]) -> DecisionGroups:
     """Return the groups of all placements as one walk: placement after placement, by name, and there by index.
 
     A cluster that several placements select is where it comes first.

@@ -12,8 +12,8 @@ from echelon.engine.rollout.allocation import Allocation, Allocations
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.history import RevisionHistory
 from echelon.engine.rollout.milestones import Milestones, notes
-from echelon.engine.rollout.model import Control, Decision, Phase, Standing
-from echelon.engine.rollout.named_groups import Missing, newly_passed
+from echelon.engine.rollout.model import ClusterDecision, Control, Decision, Phase
+from echelon.engine.rollout.named_groups import MissingGroup, newly_passed
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.strategy import StrategyType
 from echelon.engine.rollout.subject import Holding, Subject
@@ -27,9 +27,9 @@ class ReferenceRollout:
 
     allocation: Allocation
     decision: Decision | None
-    standings: tuple[Standing, ...]
+    cluster_decisions: tuple[ClusterDecision, ...]
     had_it: frozenset[str] = frozenset()  # clusters that worked with this content when it was complete
-    missing: Missing | None = None  # a group that somebody named, and without which nothing starts
+    missing: MissingGroup | None = None  # a group that somebody named, and without which nothing starts
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class ReferenceRollout:
         return self.allocation.reference.name
 
     @cached_property
-    def starting(self) -> tuple[Standing, ...]:
+    def starting(self) -> tuple[ClusterDecision, ...]:
         """The clusters that are to be written now."""
         return self.decision.to_start if self.decision is not None else ()
 
@@ -68,9 +68,9 @@ class Rollout:
         return self.subject.holdings
 
     @property
-    def standings(self) -> Iterable[Standing]:
+    def cluster_decisions(self) -> Iterable[ClusterDecision]:
         """Every cluster of every reference."""
-        return (standing for ref in self.references for standing in ref.standings)
+        return (entry for ref in self.references for entry in ref.cluster_decisions)
 
     @property
     def is_limited(self) -> bool:
@@ -91,7 +91,7 @@ class Rollout:
             and all(
                 each.decision is not None
                 and each.allocation.settled
-                and all(one.phase in _DONE and not one.in_flight for one in each.standings)
+                and all(one.phase in _DONE and not one.in_flight for one in each.cluster_decisions)
                 for each in self.references
             )
         )
@@ -109,7 +109,9 @@ class Rollout:
     @property
     def all_had_it(self) -> bool:
         """Whether it was complete, and no cluster was added or written since."""
-        return self.was_complete and all(one.cluster in ref.had_it for ref in self.references for one in ref.standings)
+        return self.was_complete and all(
+            one.cluster in ref.had_it for ref in self.references for one in ref.cluster_decisions
+        )
 
     def writes_at(self, now: datetime) -> datetime:
         """Return the time of a write, which comes after whatever was complete before, also if clocks differ."""
@@ -124,7 +126,9 @@ class Rollout:
         history, known = self.history, self.history.milestones
         if history.present is None or history.present.number != history.number or self.control.aborted:
             return {}
-        new = [newly_passed(ref.allocation, ref.standings, self.control, known.passed) for ref in self.references]
+        new = [
+            newly_passed(ref.allocation, ref.cluster_decisions, self.control, known.passed) for ref in self.references
+        ]
         passed = known.passed.union(*new)
         breach = any(ref.decision is not None and ref.decision.breach for ref in self.references)
         stops = breach and self.control.stop_is_final and stopped(self.control, known) is None
@@ -145,7 +149,7 @@ class Rollout:
             each.decision is not None
             and not each.decision.blocked
             and each.allocation.settled
-            and all(one.failed or (one.phase in _DONE and not one.in_flight) for one in each.standings)
+            and all(one.failed or (one.phase in _DONE and not one.in_flight) for one in each.cluster_decisions)
             for each in self.references
         )
 
@@ -158,7 +162,7 @@ class Rollout:
     @cached_property
     def has_clusters(self) -> bool:
         """Whether any cluster is selected. Where there is none, nothing has been brought to anybody."""
-        return any(len(each.standings) > len(each.allocation.undecided) for each in self.references)
+        return any(len(each.cluster_decisions) > len(each.allocation.undecided) for each in self.references)
 
 
 def stopped(control: Control, known: Milestones) -> datetime | None:

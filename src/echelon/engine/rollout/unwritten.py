@@ -43,7 +43,7 @@ def retries(
     """
     for decision, undecided, control in references:
         free = len(failed) if decision.free is None else decision.free
-        for each in decision.standings:
+        for each in decision.cluster_decisions:
             may_go_on = each.group in decision.reached and not control.holds_back(each.group)
             unfinished = each.phase is not Phase.SKIPPED and each.cluster not in undecided
             if each.cluster not in failed or not unfinished or not may_go_on:

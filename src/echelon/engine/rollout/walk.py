@@ -19,12 +19,12 @@ from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.judge import Judge, most_worrying
 from echelon.engine.rollout.model import (
     NO_CONTROL,
-    Because,
+    ClusterDecision,
     ClusterStatus,
     Control,
     Decision,
     Phase,
-    Standing,
+    Reason,
     Wait,
 )
 from echelon.engine.rollout.stages import Stage, stages
@@ -33,9 +33,9 @@ from echelon.engine.rollout.strategy import Strategy
 # Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
 _TO_APPLY, _TIMED_OUT, _NOTHING = Phase.TO_APPLY, Phase.TIMED_OUT, Wait.NOTHING
 
-_Reason: TypeAlias = tuple[Wait, Because]
+_Waiting: TypeAlias = tuple[Wait, Reason]
 
-_WHO_SAID = {
+_OPERATOR_MESSAGES = {
     Wait.PAUSED: f"paused: nothing new starts while {PAUSED} says so",
     Wait.ABORTED: f"aborted: nothing of this revision starts while {ABORTED} names it",
 }
@@ -54,14 +54,14 @@ def decide(
 
     `incomplete_groups` are those that have more clusters than it is known which: nothing after them begins.
     """
-    because = reasons.OwnPace(now)
-    known = _judge_all(groups, statuses, now, Judge(strategy, now, control, because))
+    by_status = reasons.ByStatus(now)
+    known = _judge_all(groups, statuses, now, Judge(strategy, now, control, by_status))
     walk = _Walk(known, control, now, incomplete_groups)
     walk.along(stages(strategy, groups))
     in_flight = [one for group in known.groups.values() for one in group.busy if one.in_flight]
     ends = [one.until for one in in_flight if one.until is not None and one.until > now]
     return Decision(
-        standings=_standings(known, walk, because),
+        cluster_decisions=_cluster_decisions(known, walk, by_status),
         removed=known.removed,
         newly_timed_out=known.newly_timed_out,
         breach=walk.breach,
@@ -80,9 +80,9 @@ class _Group:
     """What the reports say of the clusters of one group."""
 
     names: list[str]
-    judged: list[Standing | None]  # as the names; None for those that can still start
+    judged: list[ClusterDecision | None]  # as the names; None for those that can still start
     fresh: list[str]  # those
-    busy: list[Standing]  # in flight or failed
+    busy: list[ClusterDecision]  # in flight or failed
 
 
 @dataclass(slots=True)
@@ -111,11 +111,11 @@ def _judge_all(groups: DecisionGroups, statuses: Iterable[ClusterStatus], now: d
                 if status is not None:
                     written[name] = status
                 continue
-            standing = judge(status, key)
-            group.judged.append(standing)
-            if standing.wait or standing.phase is _TIMED_OUT:
-                group.busy.append(standing)
-                if standing.phase is _TIMED_OUT and status.phase is not _TIMED_OUT:
+            entry = judge(status, key)
+            group.judged.append(entry)
+            if entry.wait or entry.phase is _TIMED_OUT:
+                group.busy.append(entry)
+                if entry.phase is _TIMED_OUT and status.phase is not _TIMED_OUT:
                     timed_out.append(name)
     gone = sorted(by_cluster.values(), key=lambda status: status.cluster)
     return _Known(known, written, tuple(sorted(timed_out)), tuple(status for status in gone if status.cluster))
@@ -135,7 +135,7 @@ class _Walk:
     now: datetime
     incomplete_groups: Collection[GroupKey]
     starting: frozenset[str] = frozenset()
-    waits: dict[GroupKey, _Reason] = field(default_factory=dict)  # for those that don't start
+    waits: dict[GroupKey, _Waiting] = field(default_factory=dict)  # for those that don't start
     breach: bool = False
     failures: dict[GroupKey | None, tuple[str, ...]] = field(default_factory=dict)
     blocked: Wait = Wait.NOTHING
@@ -146,53 +146,57 @@ class _Walk:
 
     def along(self, way: tuple[Stage, ...]) -> None:
         """Go from stage to stage until one is not through; all further ones wait for it."""
-        told = _told(self.control)
+        by_operator = _by_operator(self.control)
         known = self.known.groups
-        if told is not None:
+        if by_operator is not None:
             hold = self.control.hold
-            self.blocked = told[0]
-            self.blocked_message = _WHO_SAID.get(told[0]) or (hold.message if hold is not None else "")
-        holding: _Reason | None = None
+            self.blocked = by_operator[0]
+            self.blocked_message = _OPERATOR_MESSAGES.get(by_operator[0]) or (hold.message if hold is not None else "")
+        waiting: _Waiting | None = None
         for stage in way:
             busy = [one for key in stage.groups for one in known[key].busy]
             failures = tuple(sorted(one.cluster for one in busy if one.failed))
             if failures:
                 self.failures[stage.budget] = failures
-            if holding is not None:
-                self._wait(stage, holding)
+            if waiting is not None:
+                self._wait(stage, waiting)
                 continue
-            if told is None:
+            if by_operator is None:
                 self.reached += stage.groups
             if len(failures) > stage.tolerated:
-                holding = self._stop(stage, failures, told)
+                waiting = self._stop(stage, failures, by_operator)
             else:
                 fresh = {key: known[key].fresh for key in stage.groups}
                 if any(fresh.values()) or any(one.in_flight and not one.failed for one in busy):
-                    holding = self._start(stage, fresh, busy, told)
+                    waiting = self._start(stage, fresh, busy, by_operator)
                 elif missing := [key for key in stage.groups if key in self.incomplete_groups]:
                     self.active = stage.groups
-                    holding = (stage.wait, reasons.Unlisted(missing[0]))
+                    waiting = (stage.wait, reasons.Unlisted(missing[0]))
 
-    def _wait(self, stage: Stage, reason: _Reason) -> None:
+    def _wait(self, stage: Stage, reason: _Waiting) -> None:
         self.waits.update(dict.fromkeys(stage.groups, reason))
 
-    def _stop(self, stage: Stage, failures: tuple[str, ...], told: _Reason | None) -> _Reason:
+    def _stop(self, stage: Stage, failures: tuple[str, ...], by_operator: _Waiting | None) -> _Waiting:
         """Stop at a stage in which too many failed; return what all others wait for."""
         why = reasons.TooManyFailures(failures, stage.tolerated, stage.budget)
         self.breach, self.active, self.free = True, stage.groups, 0
-        if told is None or told[0] is Wait.BREACH:
+        if by_operator is None or by_operator[0] is Wait.BREACH:
             self.blocked, self.blocked_message = Wait.BREACH, why()
-        self._wait(stage, told or (Wait.BREACH, why))
-        return told or (Wait.BREACH, why)
+        self._wait(stage, by_operator or (Wait.BREACH, why))
+        return by_operator or (Wait.BREACH, why)
 
     def _start(
-        self, stage: Stage, fresh: Mapping[GroupKey, list[str]], busy: list[Standing], told: _Reason | None
-    ) -> _Reason:
+        self,
+        stage: Stage,
+        fresh: Mapping[GroupKey, list[str]],
+        busy: list[ClusterDecision],
+        by_operator: _Waiting | None,
+    ) -> _Waiting:
         """Start what may start in the stage where the walk is; return what the stages after it wait for."""
         self.active = stage.groups
-        if told is not None:
-            self._wait(stage, told)
-            return told
+        if by_operator is not None:
+            self._wait(stage, by_operator)
+            return by_operator
         held = tuple(key for key in stage.groups if fresh[key] and self.control.holds_back(key))
         flying = tuple(one for one in busy if one.in_flight)
         # Those that are disturbed already have a place, also where nobody lets them use it.
@@ -220,25 +224,25 @@ def in_turn(clusters: list[str], written: Collection[str]) -> list[str]:
     return again + sorted(cluster for cluster in clusters if cluster not in written)
 
 
-def _told(control: Control) -> _Reason | None:
+def _by_operator(control: Control) -> _Waiting | None:
     if control.aborted:
-        return Wait.ABORTED, reasons.Told("aborted")
+        return Wait.ABORTED, reasons.ByOperator("aborted")
     if control.paused:
-        return Wait.PAUSED, reasons.Told("paused")
-    return (control.hold.wait, reasons.Told(control.hold.message)) if control.hold is not None else None
+        return Wait.PAUSED, reasons.ByOperator("paused")
+    return (control.hold.wait, reasons.ByOperator(control.hold.message)) if control.hold is not None else None
 
 
-def _standings(known: _Known, walk: _Walk, because: Because) -> tuple[Standing, ...]:
-    standings: list[Standing] = []
+def _cluster_decisions(known: _Known, walk: _Walk, by_status: Reason) -> tuple[ClusterDecision, ...]:
+    cluster_decisions: list[ClusterDecision] = []
     for key, group in known.groups.items():
-        wait, why = walk.waits.get(key, (_NOTHING, because))
+        wait, why = walk.waits.get(key, (_NOTHING, by_status))
         for name, judged in zip(group.names, group.judged, strict=True):
             if judged is not None:
-                standings.append(judged)
+                cluster_decisions.append(judged)
                 continue
             since = known.written[name].since if name in known.written else None
             if name in walk.starting:
-                standings.append(Standing(name, key, _TO_APPLY, since, True, _NOTHING, None, because))
+                cluster_decisions.append(ClusterDecision(name, key, _TO_APPLY, since, True, _NOTHING, None, by_status))
             else:
-                standings.append(Standing(name, key, _TO_APPLY, since, False, wait, None, why))
-    return tuple(standings)
+                cluster_decisions.append(ClusterDecision(name, key, _TO_APPLY, since, False, wait, None, why))
+    return tuple(cluster_decisions)

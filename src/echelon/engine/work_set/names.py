@@ -45,9 +45,9 @@ def set_of(label: str) -> tuple[str, str] | None:
     return (namespace, name) if namespace and name else None
 
 
-def work_name(namespace: str, name: str, *, taken: bool) -> str:
+def work_name(namespace: str, name: str, *, name_conflict: bool) -> str:
     """Return how the work of a set is called: as the set, or, where somebody has that name, in a way nobody has."""
-    if not taken:
+    if not name_conflict:
         return name
     return f"{name}-{hashlib.sha256(f'{namespace}/{name}'.encode()).hexdigest()[:10]}"
 

@@ -89,14 +89,14 @@ def _finalize(view: WorkSetView, subject: Subject, now: datetime) -> Plan:
     staying = [work for work in everything if not work.terminating]
     actions: list[Action] = []
     if staying:
-        actions += [_farewell(subject, staying), Together(tuple(map(_delete, staying)))]
+        actions += [_deletion_event(subject, staying), Together(tuple(map(_delete, staying)))]
     if not everything or spec.cascade_deletion_policy != "Foreground":
         others = [each for each in meta.finalizers if each != FINALIZER]
         actions.append(patch_of(subject, {"metadata": {"finalizers": others}}))
     return Plan(tuple(actions))
 
 
-def _farewell(subject: Subject, works: Iterable[WorkView | UnreadWork]) -> Emit:
+def _deletion_event(subject: Subject, works: Iterable[WorkView | UnreadWork]) -> Emit:
     """Tell whose works go because the set goes."""
     note = f"the work of {listed(work.cluster for work in works)} is deleted: the set is deleted"
     return Emit(regarding_of(subject), removed_reason(subject), ACTION, note)
@@ -132,12 +132,12 @@ class _Writing:
         works, retries = self._works.by_cluster, self._rollout.retries
         labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: ref.name}
         writes: list[Write] = []
-        for standing in ref.standings:
-            cluster = standing.cluster
+        for entry in ref.cluster_decisions:
+            cluster = entry.cluster
             work = works.get(cluster)
             if cluster in self._put_off:
                 continue
-            if standing.starts or cluster in retries:
+            if entry.starts or cluster in retries:
                 if work is None:
                     writes.append(self._create(cluster, labels))
                 elif not work.terminating:
@@ -152,7 +152,7 @@ class _Writing:
             "apiVersion": MANIFEST_WORK.api_version,
             "kind": MANIFEST_WORK.kind,
             "metadata": {
-                "name": work_name(meta.namespace, meta.name, taken=cluster in self._view.name_conflicts),
+                "name": work_name(meta.namespace, meta.name, name_conflict=cluster in self._view.name_conflicts),
                 "namespace": cluster,
                 "labels": labels,
                 "annotations": {name: value for name, value in self._annotations().items() if value is not None},

@@ -22,7 +22,7 @@ from echelon.engine.rollout.conditions import (
     ROLLED_OUT,
     ConditionDraft,
     conditions_of,
-    merged,
+    merge_conditions,
     status_changed,
 )
 from echelon.engine.rollout.listing import summary_of
@@ -56,11 +56,11 @@ def status_of(
     total = _sum(counts)
     verified, rolled_out, *others = conditions_of(rollout)
     drafts = [verified, rolled_out, _applied(verified, total), *others]
-    conditions = merged(before.conditions, drafts, work_set.metadata.generation, now)
+    conditions = merge_conditions(before.conditions, drafts, work_set.metadata.generation, now)
     if brief and not status_changed(before.conditions, conditions):
         return None
     summaries = [
-        _placement_summary(ref, _sum((own, _count(also, works, rollout))) if also.standings else own)
+        _placement_summary(ref, _sum((own, _count(also, works, rollout))) if also.cluster_decisions else own)
         for ref, own, also in zip(rollout.references, counts, _shared(rollout), strict=True)
     ]
     progress = summary_of(rollout, now)
@@ -97,9 +97,9 @@ def _count(ref: ReferenceRollout, works: Mapping[str, WorkView], rollout: Rollou
     placement = ref.allocation.reference.placement
     unwanted = ref.allocation.undecided if placement is None or placement.settled else ()
     total = applied = available = progressing = degraded = updated = 0
-    for standing in ref.standings:
-        work = works.get(standing.cluster)
-        if standing.starts:
+    for entry in ref.cluster_decisions:
+        work = works.get(entry.cluster)
+        if entry.starts:
             total += 1
             updated += present == current
         elif work is not None and not work.terminating:
@@ -117,7 +117,7 @@ def _count(ref: ReferenceRollout, works: Mapping[str, WorkView], rollout: Rollou
         available=available,
         degraded=degraded,
         applied=applied,
-        desired_total=sum(one.cluster not in unwanted for one in ref.standings),
+        desired_total=sum(one.cluster not in unwanted for one in ref.cluster_decisions),
         updated=updated,
     )
 
@@ -127,7 +127,7 @@ def _shared(rollout: Rollout) -> list[ReferenceRollout]:
     refs = rollout.references
     if len(refs) == 1:
         return [ReferenceRollout(refs[0].allocation, None, ())]
-    owned = {one.cluster: (number, one) for number, ref in enumerate(refs) for one in ref.standings}
+    owned = {one.cluster: (number, one) for number, ref in enumerate(refs) for one in ref.cluster_decisions}
     found = []
     for number, ref in enumerate(refs):
         placement = ref.allocation.reference.placement
@@ -153,7 +153,7 @@ def _placement_summary(ref: ReferenceRollout, count: ManifestWorkReplicaSetSumma
 
 def _only(subject: Subject, drafts: Sequence[ConditionDraft], now: datetime) -> Patch | None:
     before = list(subject.conditions)
-    after: list[Condition] = merged(before, drafts, subject.metadata.generation, now)
+    after: list[Condition] = merge_conditions(before, drafts, subject.metadata.generation, now)
     return patch_of(subject, {"status": {"conditions": _wire(after)}}, "status") if after != before else None
 
 
