@@ -249,7 +249,7 @@ def _groups(ref: ReferenceRollout, rollout: Rollout, objects: _Objects, now: dat
         lines = tuple(_cluster(entry, rollout, objects, now) for entry in cluster_decisions)
         waiting = next((one.message for one in cluster_decisions if one.phase is Phase.TO_APPLY and not one.starts), "")
         counts = Counter(line.state for line in lines)
-        yield GroupLine(ref.name, key, counts, key in active, waiting, lines)
+        yield GroupLine(key.placement or ref.name, key, counts, key in active, waiting, lines)
 
 
 def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: datetime) -> ClusterLine:

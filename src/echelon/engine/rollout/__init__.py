@@ -23,8 +23,8 @@ Two ways to use it, both without a clock, a server or a controller:
 >>> decision.explain("c3")
 'waits for group canary (0): c1 starting'
 
-The groups come from a placement's decisions (`read_placement`), or of several placements (`joined_groups`). Who consumes
-decisions without rolling anything out can walk the groups, and ask what is new since the last time:
+The groups come from a placement's decisions (`read_placement`), or from those of several (`join_placements`). Who
+consumes decisions without rolling anything out can walk the groups, and ask what is new since the last time:
 
 >>> [(key.name or key.index, len(clusters)) for key, clusters in groups.groups.items()]
 [('canary', 1), (1, 2)]
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from echelon.engine.rollout.history import rollback_patch
     from echelon.engine.rollout.listing import summary_of
     from echelon.engine.rollout.model import ClusterStatus, Control, Decision, Phase, Wait
-    from echelon.engine.rollout.references import PlacementReference, believable, joined_groups, read_placement
+    from echelon.engine.rollout.references import PlacementReference, believable, join_placements, read_placement
     from echelon.engine.rollout.revision import revision_of
     from echelon.engine.rollout.state import ReferenceRollout, Rollout
     from echelon.engine.rollout.stored_revision import StoredRevision, read_revision
@@ -84,7 +84,7 @@ __all__ = [
     "changes",
     "conditions_of",
     "decide",
-    "joined_groups",
+    "join_placements",
     "look_again_after",
     "merge_conditions",
     "patch_of",
@@ -105,7 +105,7 @@ _MODULES = {
     "history": ("rollback_patch",),
     "listing": ("summary_of",),
     "model": ("ClusterStatus", "Control", "Decision", "Phase", "Wait"),
-    "references": ("PlacementReference", "believable", "joined_groups", "read_placement"),
+    "references": ("PlacementReference", "believable", "join_placements", "read_placement"),
     "revision": ("revision_of",),
     "state": ("ReferenceRollout", "Rollout"),
     "stored_revision": ("StoredRevision", "read_revision"),

@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from echelon.api.rollout import ClusterRollout
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.departures import Departures, departures, failure_of
-from echelon.engine.rollout.model import ClusterStatus, Phase
+from echelon.engine.rollout.model import ClusterStatus, Control, Phase
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.removal import NO_REMOVAL, Removal, RemovalControl
 from echelon.engine.rollout.strategy import BadStrategy, Strategy, read_strategy
@@ -44,6 +45,12 @@ class Allocation:
     def settled(self) -> bool:
         """Whether its decisions are complete."""
         return self.reference.placement is not None and self.reference.placement.settled
+
+    def control_of(self, control: Control) -> Control:
+        """Return what is said about the groups of this reference; those of several placements say which they are of."""
+        if any(key.placement for key in self.groups.groups):
+            return control
+        return control.within(self.reference.name)
 
     @property
     def incomplete_groups(self) -> frozenset[GroupKey]:
@@ -109,7 +116,8 @@ def _allocation(subject: Subject, ref: PlacementReference, owners: Mapping[str, 
         owned = {key: frozenset(c for c in each if owners.get(c) is ref) for key, each in groups.groups.items()}
         groups = DecisionGroups(owned)
     try:
-        return Allocation(ref, groups, read_strategy(ref.strategy, ref.placement.group_size))
+        default = subject.default_concurrency or ref.placement.group_size
+        return Allocation(ref, groups, read_strategy(ref.strategy, default))
     except BadStrategy as error:
         return Allocation(ref, groups, error=AllocationError(NOT_AS_EXPECTED, f"{ref.path}.{error}"))
 
@@ -146,8 +154,7 @@ class _Undecided:
         undecided |= failed.keys()
         if not undecided:
             return allocation
-        seen = _last_seen(self.subject, allocation.reference)
-        groups = _joined(allocation, undecided, seen)
+        groups = _joined(allocation, undecided, _last_seen(self.subject))
         return replace(allocation, groups=groups, undecided=frozenset(undecided), failed=failed)
 
     def _stays(self, allocation: Allocation, holding: Holding) -> bool:
@@ -162,19 +169,22 @@ class _Undecided:
         return holding.revision == self.revision and not fine
 
 
-def _last_seen(subject: Subject, ref: PlacementReference) -> dict[str, int]:
+def _last_seen(subject: Subject) -> dict[str, ClusterRollout]:
     """Return in which groups clusters were when the status was written; it has all that need a look."""
-    told = subject.reported
-    return {each.cluster: each.group_index for each in told.clusters if each.placement == ref.name} if told else {}
+    return {each.cluster: each for each in subject.reported.clusters} if subject.reported is not None else {}
 
 
-def _joined(allocation: Allocation, undecided: Collection[str], seen: Mapping[str, int]) -> DecisionGroups:
+def _joined(allocation: Allocation, undecided: Collection[str], seen: Mapping[str, ClusterRollout]) -> DecisionGroups:
     """Return groups with clusters where they were last; else where some are missing, or where they hold nobody back."""
     groups = allocation.groups.groups
     found = {key: set(clusters) for key, clusters in sorted(groups.items())} or {GroupKey(): set()}
     last = max(found)
     home = min(allocation.incomplete_groups, default=last)
     for cluster in undecided:
-        at = seen.get(cluster)
-        found[home if at is None else next((key for key in found if key.index >= at), last)].add(cluster)
+        was = seen.get(cluster)
+        places = [key for key in found if was and (key.placement or allocation.reference.name) == was.placement]
+        if was is None or not places:
+            found[home].add(cluster)
+        else:
+            found[next((key for key in places if key.index >= was.group_index), last)].add(cluster)
     return DecisionGroups({key: frozenset(clusters) for key, clusters in found.items()})

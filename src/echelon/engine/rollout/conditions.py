@@ -125,7 +125,12 @@ def _without_limit(allocation: Allocation) -> str:
     ):
         return ""
     default = strategy.default_concurrency
-    means = f"{default} at a time, the size of a decision group" if default else "all clusters at once"
+    of_group = ref.placement is not None and default == ref.placement.group_size
+    means = (
+        f"{default} at a time{', the size of a decision group' if of_group else ''}"
+        if default
+        else "all clusters at once"
+    )
     value = window.max_concurrency
     return f"{ref.name}: rolloutStrategy.progressive.maxConcurrency is {value}, which sets no limit: {means}"
 

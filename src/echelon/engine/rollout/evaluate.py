@@ -59,7 +59,9 @@ def roll_out(subject: Subject, now: datetime) -> Rollout:
     }
     due = are_due(subject, control)
     decided = [
-        (ref.decision, ref.allocation.undecided, steering.within(ref.name)) for ref in refs if ref.decision is not None
+        (ref.decision, ref.allocation.undecided, ref.allocation.control_of(steering))
+        for ref in refs
+        if ref.decision is not None
     ]
     return Rollout(
         subject,
@@ -135,7 +137,7 @@ class _Walk:
         if strategy is None:
             return ReferenceRollout(allocation, None, self._standing_still(allocation), had_it)
         missing = None if self.at_once else self.gate or missing_mandatory(allocation, self.control, self.passed)
-        control = self.control.within(allocation.reference.name)
+        control = allocation.control_of(self.control)
         if missing is not None and control.hold is None:
             control = replace(control, hold=Hold(Wait.HELD, missing.message))
         statuses = self._statuses(allocation, strategy.deadline)

@@ -47,7 +47,7 @@ def _line(rollout: Rollout, ref: ReferenceRollout, entry: ClusterDecision, now: 
     reason, message = _why(rollout, ref, entry)
     return ClusterRollout(
         cluster=entry.cluster,
-        placement=ref.name,
+        placement=entry.group.placement or ref.name,
         group=entry.group.name,
         group_index=entry.group.index,
         status=(Phase.PROGRESSING if entry.starts else entry.phase).value,

@@ -75,7 +75,7 @@ def newly_passed(
 ) -> frozenset[str]:
     """Return the named groups of a reference that have had the revision now, and of which that is not noted yet."""
     found: dict[str, list[GroupKey]] = {}
-    gated = control.within(allocation.reference.name).gated or frozenset()
+    gated = allocation.control_of(control).gated or frozenset()
     for asked in allocation.strategy.mandatory if allocation.strategy is not None else ():
         found.setdefault(asked.name or str(asked.index), []).extend(allocation.groups.expand([asked]))
     for key in allocation.groups.groups:
@@ -105,7 +105,7 @@ def _names(allocation: Allocation) -> list[str]:
     if placement is None:
         return []
     keys = sorted(placement.groups.groups)
-    names = [name for key in keys for name in (key.name, str(key.index)) if name]
+    names = [name for key in keys for name in sorted(group_names(key), reverse=True)]
     return list(dict.fromkeys([*names, *sorted(placement.named - {""})]))
 
 

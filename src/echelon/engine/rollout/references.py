@@ -5,7 +5,7 @@ write them. So what is read here says not only who is selected but also whether 
 taken away from anybody while they do not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from echelon.api.placement import Placement, PlacementDecision
@@ -85,19 +85,49 @@ def read_placement(
     )
 
 
-def joined_groups(references: Iterable[PlacementReference]) -> DecisionGroups:
-    """Return the groups of all placements as one walk: placement after placement, by name, and there by index.
+def join_placements(references: Sequence[PlacementReference]) -> PlacementReference:
+    """Return one reference for several that have one strategy: placement after placement, by name, there by index.
 
-    A cluster that several placements select is where it comes first.
+    A cluster that several placements select is where it comes first. If one of them cannot be read, none can: which
+    clusters come first would be a guess.
     """
+    ordered = sorted(references, key=lambda each: each.name)
+    placements = [each.placement for each in ordered if each.placement is not None]
+    name, strategy = "+".join(each.name for each in ordered), ordered[0].strategy
+    errors = [
+        f"{each.name}: {each.placement.error if each.placement is not None else 'there is no such placement'}"
+        for each in ordered
+        if each.placement is None or each.placement.error
+    ]
     groups: dict[GroupKey, frozenset[str]] = {}
-    listed: frozenset[str] = frozenset()
-    for each in sorted(references, key=lambda each: each.name):
-        if each.placement is not None:
-            for key, clusters in sorted(each.placement.groups.groups.items()):
-                groups[replace(key, placement=each.name)] = clusters - listed
-            listed |= each.placement.groups.clusters
-    return DecisionGroups(groups)
+    for each in ordered:
+        listed = frozenset[str]().union(*groups.values())
+        for key, clusters in sorted(each.placement.groups.groups.items()) if each.placement is not None else ():
+            groups[replace(key, placement=each.name)] = clusters - listed
+    view = PlacementView(
+        DecisionGroups({} if errors else groups),
+        sum(each.selected for each in placements),
+        all(each.settled for each in placements) and not errors,
+        sum(each.group_size for each in placements),
+        frozenset(replace(key, placement=each.name) for each in ordered for key in _incomplete_groups(each)),
+        "; ".join(errors),
+        frozenset().union(*(each.named for each in placements)),
+        all(each.selects_none for each in placements),
+        "; ".join(filter(None, (each.unsatisfied for each in placements))),
+    )
+    return PlacementReference(
+        name,
+        strategy,
+        view,
+        any(each.uncertain for each in ordered),
+        "; ".join(filter(None, (each.ignored for each in ordered))),
+        "; ".join(filter(None, (each.note for each in ordered))),
+        ordered[0].path,
+    )
+
+
+def _incomplete_groups(reference: PlacementReference) -> frozenset[GroupKey]:
+    return reference.placement.incomplete_groups if reference.placement is not None else frozenset()
 
 
 def _unsatisfied(placement: Placement) -> str:

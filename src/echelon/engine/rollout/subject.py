@@ -80,6 +80,7 @@ class Subject:
     revisions: Sequence[StoredRevision] = ()
     revision_labels: Mapping[str, str] = field(default_factory=dict)  # that a stored revision of the content gets
     history_limit: int | None = None
+    default_concurrency: int | None = None  # clusters at a time, if nobody says how many; None: as a group has
     outcomes: WriteOutcomes = ALL_WRITTEN
     stale: frozenset[str] = frozenset()  # clusters with a holding that may be newer than all else that is known
     unbound: frozenset[str] = frozenset()  # clusters that are in no cluster set which is bound to the namespace
