@@ -64,7 +64,7 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", metavar="[KIND/]NAME")
 @connected
 @namespace_option
 @output_option
@@ -79,7 +79,7 @@ def status(*, name: str, connection: Connection, namespace: str, output: str) ->
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", metavar="[KIND/]NAME")
 @connected
 @namespace_option
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long, with exit code 1.")
@@ -93,7 +93,7 @@ def watch(*, name: str, connection: Connection, namespace: str, timeout: float |
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", metavar="[KIND/]NAME")
 @connected
 @namespace_option
 @output_option
@@ -111,7 +111,7 @@ def history(*, name: str, connection: Connection, namespace: str, output: str) -
 
 
 @rollout.command()
-@click.argument("name")
+@click.argument("name", metavar="[KIND/]NAME")
 @connected
 @namespace_option
 @click.option("--from-revision", type=int, help="Older one; the one before the newer by default.")

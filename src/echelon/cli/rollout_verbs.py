@@ -32,7 +32,7 @@ _Tell = Callable[[Found], Annotations]
 
 
 def _steered(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("name")(connected(namespace_option(command)))
+    return click.argument("name", metavar="[KIND/]NAME")(connected(namespace_option(command)))
 
 
 @click.command()
