@@ -5,6 +5,7 @@ The toy kind is in `greetings.py`. Here its plans are carried out on a hub, and 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ from echelon.api.times import format_micro_time
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli import main, rollout_kinds
 from echelon.engine.plan import Emit
+from echelon.engine.rollout import control
 from echelon.kube.act import Failed, act
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.config import load
@@ -115,16 +117,22 @@ async def _furnish(client: Client) -> None:
         if definition["spec"]["names"]["kind"] in (*kinds, "Greeting"):
             await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
     await create(NAMESPACE, NS, "")
-    groups = [["c1"], ["c2", "c3"]]
-    listed = [
-        {"decisionGroupIndex": number, "decisionGroupName": "", "decisions": [f"p-{number}"], "clusterCount": len(each)}
-        for number, each in enumerate(groups)
-    ]
-    await create(PLACEMENT, "p", spec={}, status={"numberOfSelectedClusters": 3, "decisionGroups": listed})
-    for number, clusters in enumerate(groups):
-        metadata = {"labels": {PLACEMENT_LABEL: "p", INDEX_LABEL: str(number)}}
-        status = {"decisions": [{"clusterName": each, "reason": ""} for each in clusters]}
-        await create(PLACEMENT_DECISION, f"p-{number}", metadata=metadata, status=status)
+    for placement, groups in (("p", [["c1"], ["c2", "c3"]]), ("q", [["c4"]])):
+        listed = [
+            {
+                "decisionGroupIndex": n,
+                "decisionGroupName": "",
+                "decisions": [f"{placement}-{n}"],
+                "clusterCount": len(each),
+            }
+            for n, each in enumerate(groups)
+        ]
+        status = {"numberOfSelectedClusters": sum(map(len, groups)), "decisionGroups": listed}
+        await create(PLACEMENT, placement, spec={}, status=status)
+        for number, clusters in enumerate(groups):
+            metadata = {"labels": {PLACEMENT_LABEL: placement, INDEX_LABEL: str(number)}}
+            status = {"decisions": [{"clusterName": each, "reason": ""} for each in clusters]}
+            await create(PLACEMENT_DECISION, f"{placement}-{number}", metadata=metadata, status=status)
     await create(GREETING, NAME, spec={"text": "good morning", "placements": ["p"], "strategy": SOAK})
 
 
@@ -196,3 +204,24 @@ def test_a_name_that_two_kinds_have_needs_its_kind(toys: Toys) -> None:
     assert f"manifestworkreplicaset/{NAME}" in listed
     assert f"greeting/{NAME}" in listed
     assert "there are no rollouts of kind pony; there are" in toys.rollout("status", f"pony/{NAME}", code=1)
+
+
+def test_groups_of_several_placements_are_approved_with_their_placement(toys: Toys) -> None:
+    change = MergePatch({"metadata": {"annotations": {control.APPROVAL: "all"}}, "spec": {"placements": ["p", "q"]}})
+    toys.run(lambda client: client.patch(GREETING.untyped(), NAME, change, NS))
+    assert "there are p/0, 0, p/1, 1, q/0" in " ".join(toys.rollout("approve", NAME, "--group", "q/1", code=2).split())
+    toys.rollout("approve", NAME, "--group", "q/0")
+    toys.reconcile()
+    assert toys.report("Succeeded") == ["c4"]
+    toys.rollout("approve", NAME)
+    approved = toys.greeting()["metadata"]["annotations"][control.APPROVED]
+    assert approved.partition(":")[2] == "p/0,p/1,q/0"
+
+
+def test_a_kind_that_the_hub_does_not_serve_has_no_rollouts(toys: Toys, monkeypatch: pytest.MonkeyPatch) -> None:
+    unserved = replace(ENTRY, kind=replace(GREETING, kind="Farewell", plural="farewells"))
+    monkeypatch.setattr(rollout_kinds, "ROLLOUT_KINDS", (unserved, ENTRY))
+    assert NAME in toys.rollout("list")
+    assert "rolling out" in toys.rollout("status", NAME)
+    monkeypatch.setattr(rollout_kinds, "ROLLOUT_KINDS", (unserved,))
+    toys.rollout("list", code=1)

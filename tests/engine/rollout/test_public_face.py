@@ -21,3 +21,11 @@ def test_the_example_runs() -> None:
 def test_who_needs_a_duration_loads_no_walker() -> None:
     code = "import sys, echelon.engine.rollout.durations; print('echelon.engine.rollout.walk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "False\n"
+
+
+def test_rollouts_know_nothing_of_works() -> None:
+    code = (
+        "import sys; from echelon.engine import rollout; [getattr(rollout, name) for name in rollout.__all__]; "
+        "print([name for name in sys.modules if name.startswith(('echelon.engine.work', 'echelon.api.work'))])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"

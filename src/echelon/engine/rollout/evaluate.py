@@ -39,7 +39,7 @@ def roll_out(subject: Subject, now: datetime) -> Rollout:
     completed = _completed(subject, revision)
     failed = failed_writes(subject, revision, allocations, now)
     steering = _steering(control, rollback_to, known)
-    walk = _Walk(
+    walk = _ReferenceWalk(
         subject.unbound | subject.leaving,
         revision,
         now,
@@ -116,7 +116,9 @@ def _skipped(status: ClusterStatus) -> ClusterStatus:
 
 
 @dataclass(frozen=True)
-class _Walk:
+class _ReferenceWalk:
+    """What the walks of all references of a rollout have in common."""
+
     barred: frozenset[str]  # clusters where nothing may start
     revision: str
     now: datetime
