@@ -17,9 +17,9 @@ from random import Random
 
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.versions import newer
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.placement.current import PLACEMENT_LABEL
-from echelon.kube.cache import newer
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, NotFound
 from echelon.kube.queue import WorkQueue

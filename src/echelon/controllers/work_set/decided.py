@@ -24,10 +24,11 @@ from datetime import datetime, timedelta
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.times import parse_time
+from echelon.api.versions import newer
 from echelon.controllers.work_set.asking import Answer
 from echelon.engine.placement.current import PLACEMENT_LABEL, STAMP_ANNOTATION
 from echelon.engine.work_set.view import PlacementView, believable, read_placement
-from echelon.kube.cache import key_of, newer
+from echelon.kube.cache import key_of
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.misfits import Misfit
 

@@ -17,6 +17,7 @@ from echelon.api.daemonsets import ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.times import parse_time
+from echelon.api.versions import newer
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, PlacementRef
 from echelon.controllers.settings import ControllerSettings
@@ -41,7 +42,7 @@ from echelon.engine.work_set.view import (
     read_work,
 )
 from echelon.kube.act import Written
-from echelon.kube.cache import key_of, newer
+from echelon.kube.cache import key_of
 from echelon.kube.informer import Delta, Informer
 
 # How often the status of a set may be written while nothing but numbers and texts change in it.
