@@ -9,6 +9,7 @@ are plans without a failure, and a status.
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -62,12 +63,12 @@ class WriteFailures:
 
     def outcomes(self, key: Key, work_set: WorkSet, now: datetime) -> WriteOutcomes:
         """Return what is known of earlier writes."""
-        stored = self._read(key, work_set.metadata.annotations.get(FAILED_WRITES, ""))
+        stored = self._read(key, work_set)
         notes = self._notes.get(key)
         if notes is None:
             return WriteOutcomes(stored)
         return WriteOutcomes(
-            {**stored, **notes.content} if notes.content else stored,
+            {**stored, **_unstored(notes, stored)} if notes.content else stored,
             dict(notes.other),
             next(iter(notes.own.values()), ""),
             notes.tried,
@@ -112,19 +113,22 @@ class WriteFailures:
         notes.own.pop((written.kind.resource, written.name), None)
         notes.conflicts.pop((written.namespace, written.name), None)
 
+    def stored(self, key: Key, work_set: WorkSet) -> None:
+        """Hear of a set as it is now, and let go of what is stored on it."""
+        if (notes := self._notes.get(key)) is not None and notes.content:
+            notes.content = _unstored(notes, self._read(key, work_set))
+
     def forget(self, key: Key) -> None:
         """Forget a set."""
         self._notes.pop(key, None)
         self._stored.pop(key, None)
 
-    def _read(self, key: Key, value: str) -> dict[str, FailedWrite]:
+    def _read(self, key: Key, work_set: WorkSet) -> dict[str, FailedWrite]:
         """Return what an annotation says; a large one is not read at every look."""
+        value = work_set.metadata.annotations.get(FAILED_WRITES, "")
         known = self._stored.get(key)
         if known is None or known[0] != value:
             known = self._stored[key] = (value, decode(value))
-            content = self._notes[key].content if key in self._notes else {}
-            for cluster in [each for each, one in content.items() if _is_same(one, known[1].get(each))]:
-                del content[cluster]
         return known[1]
 
     def _note(self, key: Key, notes: _Notes, failed: FailedWrite, cluster: str) -> bool:
@@ -148,6 +152,11 @@ class WriteFailures:
             seconds = min(FIRST_TRY_SECONDS * 2.0 ** min(notes.tries, 10), LAST_TRY_SECONDS)
             notes.tries += 1
             notes.next_try = now + timedelta(seconds=max(seconds, at_least))
+
+
+def _unstored(notes: _Notes, stored: Mapping[str, FailedWrite]) -> dict[str, FailedWrite]:
+    """Return what is noted and not stored."""
+    return {cluster: one for cluster, one in notes.content.items() if not _is_same(one, stored.get(cluster))}
 
 
 def _is_same(one: FailedWrite, other: FailedWrite | None) -> bool:

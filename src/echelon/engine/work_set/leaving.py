@@ -47,7 +47,7 @@ def leave(
     unsettled = any(ref.placement is not None and not ref.placement.settled for ref in view.refs)
     unsure = any(ref.doubtful for ref in view.refs)
     # Who wrote a work knew why. Decisions that are older than that say nothing against it.
-    behind = {work.cluster for work in departed if not work.terminating and view.behind(work)}
+    behind = {work.cluster for work in departed if not work.terminating and work.uid in view.stale}
     certain = [
         Departed(
             work.cluster,

@@ -5,7 +5,7 @@ value that has everything that a plan asks for; the digest of its content, which
 changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
@@ -172,7 +172,7 @@ class WorkSetView:
     revisions: tuple[RevisionView, ...] = ()
     taken: frozenset[str] = frozenset()  # clusters where somebody else's work has the name of the set
     outcomes: WriteOutcomes = WriteOutcomes()
-    behind: Callable[[WorkView], bool] = lambda _: False  # whether what is known may be older than a work
+    stale: frozenset[str] = frozenset()  # uids of works whose writer may have known more than what is observed here
     unread: tuple[UnreadWork, ...] = ()
     unbound: frozenset[str] = frozenset()  # clusters that are in no cluster set which is bound to the namespace
     leaving: frozenset[str] = frozenset()  # clusters that are on their way out of the fleet

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,14 +11,17 @@ from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import Placement, PlacementDecision
-from echelon.controllers.work_set.decided import QUIET_SECONDS, Listed, are_doubtful
 from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
+from echelon.engine.rollout.decisions import QUIET, ConsistentRead, DecisionState, KnownDecisions, may_be_torn
 from echelon.engine.work_set.view import read_placement
 from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
 
 CLUSTERS = "abcdef"
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)  # long after everything has changed, unless something else is said
+CHANGED = NOW - timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 
 Grouping = tuple[frozenset[str], ...]  # the clusters of each group, which has one slice
 Slices = dict[int, tuple[int, frozenset[str]]]  # the version and the clusters of each slice, by group
@@ -64,6 +68,24 @@ def decisions_of(slices: Slices, **annotations: str) -> list[PlacementDecision]:
         for index, (version, clusters) in slices.items()
     ]
     return msgspec.convert(found, list[PlacementDecision])
+
+
+def torn(
+    placement: Placement,
+    status_version: str | None,
+    decisions: Sequence[PlacementDecision],
+    read: ConsistentRead | None = None,
+) -> bool:
+    """Whether decisions that have been the same for a minute may be torn."""
+    states = tuple(DecisionState(each, each, CHANGED) for each in decisions)
+    known = KnownDecisions(placement, states, CHANGED, status_version, trusted=True)
+    return may_be_torn(known, read, NOW)
+
+
+def asked(version: str, decisions: Sequence[PlacementDecision], after: timedelta) -> ConsistentRead:
+    """Return the answer of a server that has just these, and was asked so long after they had changed."""
+    versions = {each.metadata.name: each.metadata.resource_version for each in decisions}
+    return ConsistentRead(version, CHANGED + after, 1, decisions={"p": versions})
 
 
 @dataclass
@@ -132,11 +154,11 @@ def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_
                 continue
             for said in {None, seen[-1]}:
                 # The server was not asked, or had just that when it was asked: when it was written, or later.
-                asked = [
+                same = [
                     later for later in range(at, history.end + 1) if history.decisions[later] == history.decisions[at]
                 ]
-                for listed in (None, *(Listed(str(each), QUIET_SECONDS - 1) for each in asked)):
-                    assert are_doubtful(placement, said, found[at], listed)
+                for read in (None, *(asked(str(each), found[at], QUIET - SECOND) for each in same)):
+                    assert torn(placement, said, found[at], read)
 
 
 @settings(max_examples=200, deadline=None)
@@ -145,9 +167,9 @@ def test_decisions_are_believed_when_the_server_has_no_others_and_nothing_change
     placement, found = placement_of(*history.placements[-1]), decisions_of(history.decisions[-1])
     assert read_placement(placement, found).settled
     end = str(history.end)
-    assert not are_doubtful(placement, None, found, Listed(end, QUIET_SECONDS))
+    assert not torn(placement, None, found, asked(end, found, QUIET))
     if history.changed and history.changed[-1] == history.end:
-        assert not are_doubtful(placement, end, found, Listed(end, 0.0))
+        assert not torn(placement, end, found, asked(end, found, timedelta(0)))
 
 
 def slices_of(groups: Grouping | Slices) -> list[Slice]:
@@ -191,9 +213,10 @@ def test_no_status_agrees_with_decisions_of_echelon_in_which_a_cluster_is_on_its
 def test_decisions_of_echelon_are_believed_as_soon_as_there_is_a_status_after_them() -> None:
     groups: Grouping = (frozenset("ab"), frozenset("cd"))
     slices: Slices = {index: (5, clusters) for index, clusters in enumerate(groups)}
+    placement = placement_of(6, status_of(groups))
     ours, others = decisions_of(slices, **{STAMP_ANNOTATION: "1:x"}), decisions_of(slices)
-    for version, doubtful in (("4", True), ("6", False)):
-        assert are_doubtful(placement_of(6, status_of(groups)), version, ours, None) is doubtful
-    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, None)
-    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, Listed("5", 0.0))
-    assert not are_doubtful(placement_of(6, status_of(groups)), "6", others, Listed("6", 0.0))
+    assert torn(placement, "4", ours)
+    assert not torn(placement, "6", ours)
+    assert torn(placement, "6", others)
+    assert torn(placement, "6", others, asked("5", others, timedelta(0)))
+    assert not torn(placement, "6", others, asked("6", others, timedelta(0)))
