@@ -1,7 +1,7 @@
 """Two caches of different ages, in any combination: what looks decided was decided, or nothing is concluded from it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,19 @@ from echelon.api.placement import Placement, PlacementDecision
 from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
-from echelon.engine.rollout.decisions import QUIET, ConsistentRead, DecisionState, KnownDecisions, may_be_torn
+from echelon.engine.plan import ReadRequest
+from echelon.engine.rollout.decisions import (
+    QUIET,
+    ConsistentRead,
+    DecisionState,
+    KnownDecisions,
+    believed_after,
+    confirms,
+    counting,
+    first_seen,
+    may_be_torn,
+    read_request,
+)
 from echelon.engine.work_set.view import read_placement
 from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
 
@@ -220,3 +232,69 @@ def test_decisions_of_echelon_are_believed_as_soon_as_there_is_a_status_after_th
     assert torn(placement, "6", others)
     assert torn(placement, "6", others, asked("5", others, timedelta(0)))
     assert not torn(placement, "6", others, asked("6", others, timedelta(0)))
+
+
+MOMENT = QUIET - SECOND
+
+
+def single(cluster: str, version: int = 1) -> PlacementDecision:
+    return decisions_of({0: (version, frozenset(cluster))})[0]
+
+
+def test_a_decision_that_nobody_owns_counts_when_it_has_been_the_same_for_a_moment() -> None:
+    first, second = single("a"), single("b", 2)
+    state = DecisionState(first, None, CHANGED)
+    assert state.believed(CHANGED + MOMENT) is None
+    assert state.believed(CHANGED + QUIET) is first
+    state = state.changed_to(second, NOW)
+    assert state.believed(NOW + MOMENT) is first
+    assert state.believed(NOW + QUIET) is second
+    gone = state.changed_to(None, NOW + MOMENT)
+    assert gone.believed(NOW + MOMENT) is first  # the second one did not last
+    assert gone.believed(NOW + MOMENT + QUIET) is None
+
+
+def test_decisions_that_nobody_owns_count_later_and_until_then_may_be_torn() -> None:
+    placement = placement_of(6, status_of([frozenset("a")]))
+    state = DecisionState(single("b", 2), single("a"), NOW)
+    known = KnownDecisions(placement, (state,), NOW)
+    assert counting(known, NOW) == ((single("a"),), False)
+    assert believed_after(known, NOW) == QUIET
+    assert may_be_torn(known, None, NOW)
+    assert counting(known, NOW + QUIET) == ((single("b", 2),), False)
+    assert believed_after(known, NOW + QUIET) is None
+    trusted = replace(known, trusted=True)
+    assert counting(trusted, NOW) == ((single("b", 2),), False)
+    assert believed_after(trusted, NOW) is None
+
+
+def test_decisions_that_were_there_before_us_are_believed_unless_they_were_made_just_now() -> None:
+    decision = single("a")
+    made = "2026-11-01T11:59:59Z"
+    young = msgspec.structs.replace(
+        decision, metadata=msgspec.structs.replace(decision.metadata, creation_timestamp=made)
+    )
+    assert first_seen(young, NOW, initial=True).believed(NOW) is None
+    assert first_seen(young, NOW + QUIET, initial=True).believed(NOW + QUIET) is young
+    assert first_seen(young, NOW + QUIET, initial=False).believed(NOW + QUIET) is None
+
+
+def test_the_server_is_asked_when_decisions_can_be_complete_and_not_without_need() -> None:
+    placement, decision = placement_of(6, status_of([frozenset("a")])), single("a")
+    known = KnownDecisions(placement, (DecisionState(decision, decision, CHANGED),), CHANGED)
+    assert read_request({"p": known}, [], stale=False) is None
+    assert read_request({"p": known}, [], stale=True) == ReadRequest(("p",))
+    assert read_request({"p": known}, ["p"], stale=False) == ReadRequest(("p",), CHANGED + QUIET)
+    told = replace(known, status_version="6")  # the status came after the decision
+    assert read_request({"p": told}, ["p"], stale=False) == ReadRequest(("p",))
+
+
+def test_a_server_confirms_just_what_is_known() -> None:
+    placement, decision = placement_of(6, status_of([frozenset("a")])), single("a")
+    known = {"p": KnownDecisions(placement, (DecisionState(decision, decision, CHANGED),), CHANGED)}
+    read = ConsistentRead("9", NOW, 3, {"p": "6"}, {"p": {"p-decision-1": "1"}})
+    assert confirms(read, 3, known)
+    assert not confirms(read, 4, known)
+    assert not confirms(replace(read, placements={"p": "7"}), 3, known)
+    assert not confirms(replace(read, decisions={"p": {"p-decision-1": "2"}}), 3, known)
+    assert not confirms(read, 3, {**known, "q": KnownDecisions(None)})

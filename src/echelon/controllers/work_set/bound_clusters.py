@@ -92,7 +92,7 @@ class BoundClusters:
             return []
         return self._stale([meta.namespace])
 
-    def outside(self, namespace: str, listed: frozenset[str], having: frozenset[str]) -> frozenset[str]:
+    def unbound(self, namespace: str, listed: frozenset[str], having: frozenset[str]) -> frozenset[str]:
         """Return the clusters that the people of a namespace have no say about.
 
         `listed` are decided, `having` have something. One that does not exist any more can lose what it had.

@@ -27,7 +27,8 @@ from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.work_set.bound_clusters import BoundClusters
 from echelon.controllers.work_set.consistent_reader import ConsistentReader
 from echelon.controllers.work_set.decision_cache import DecisionCache
-from echelon.controllers.work_set.reconciler import STATUS_SECONDS, Caches, Indexes, WorkSetReconciler, intent_of
+from echelon.controllers.work_set.observation import Caches, Indexes
+from echelon.controllers.work_set.reconciler import STATUS_SECONDS, WorkSetReconciler, intent_of
 from echelon.controllers.work_set.work_index import WorkIndex, owner_of
 from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.work_set.names import SET_LABEL, set_of

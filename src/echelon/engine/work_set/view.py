@@ -172,7 +172,7 @@ class WorkSetView:
     revisions: tuple[RevisionView, ...] = ()
     taken: frozenset[str] = frozenset()  # clusters where somebody else's work has the name of the set
     outcomes: WriteOutcomes = WriteOutcomes()
-    stale: frozenset[str] = frozenset()  # uids of works whose writer may have known more than what is observed here
+    stale: frozenset[str] = frozenset()  # uids of works that may go, and whose writers may have known more than this
     unread: tuple[UnreadWork, ...] = ()
     unbound: frozenset[str] = frozenset()  # clusters that are in no cluster set which is bound to the namespace
     leaving: frozenset[str] = frozenset()  # clusters that are on their way out of the fleet
