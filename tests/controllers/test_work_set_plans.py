@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from random import Random
 
 from echelon.api.keys import Key
-from echelon.controllers.ground import Ground
+from echelon.controllers.context import ControllerContext
 from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.work_set.sources import work_sets_controller
-from echelon.kube.controller import Reconciler
 from echelon.kube.metrics import Metrics
+from echelon.kube.reconciler import Reconciler
 from tests.controllers.hub import NS
 from tests.controllers.work_world import WorkWorld, told
 
@@ -22,10 +22,11 @@ WEB = Key(NS, "web")
 @asynccontextmanager
 async def observing(world: WorkWorld) -> AsyncIterator[Reconciler]:
     """Have a reconciler that sees everything, for now, and never plans by itself."""
-    ground = Ground(world.hub.client, world.hub.clock, Random(0), Metrics(), "test", CAREFUL)  # noqa: S311 - repeatable
-    controller = work_sets_controller(ground)
-    tasks = [asyncio.create_task(each.run()) for each in ground.informers]
-    for each in ground.informers:
+    chance = Random(0)  # noqa: S311 - repeatable on purpose
+    context = ControllerContext(world.hub.client, world.hub.clock, chance, Metrics(), "test", CAREFUL)
+    controller = work_sets_controller(context)
+    tasks = [asyncio.create_task(each.run()) for each in context.informers]
+    for each in context.informers:
         await each.wait_synced()
     yield controller._reconciler
     for task in tasks:

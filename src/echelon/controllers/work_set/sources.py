@@ -77,7 +77,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         context.random,
         lambda key: controller.queue.add(key),  # noqa: PLW0108 - made below
     )
-    context.beside.append(reader.run)
+    context.background.append(reader.run)
     reconciler = WorkSetReconciler(
         caches,
         Indexes(WorkIndex(caches.works), decisions, bound),
