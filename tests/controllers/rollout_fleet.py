@@ -24,6 +24,7 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
+from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.loop import running
 from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
@@ -177,7 +178,11 @@ class Fleet:
         chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         observer = observer_of(self.world)
         seen = Witness(self._fated(name, client), observer.register, MANIFEST_WORK.resource)
-        await Controllers(seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name).run()
+        settings = ControllerSettings(strict=name == "work-sets")
+        controllers = Controllers(
+            seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=settings
+        )
+        await controllers.run()
 
     async def _agent(self, name: str, hub: FaultyClient, member: FaultyClient) -> None:
         fated = f"agent {name}"

@@ -104,6 +104,7 @@ def test_a_cluster_that_missed_the_deadline_of_older_content_has_no_place_to_giv
         await world.report("c2")
         await asyncio.sleep(60)
         await world.report("c2", progressing="True")
+        await world.settle(1)  # reports and sets come by different streams
         # c1 is dead, and c2 is not: one at a time, the one that is disturbed already goes first.
         one = [{"name": "p", "rolloutStrategy": progressive(maxConcurrency=1, **limits)}]
         await world.change(placementRefs=one, manifestWorkTemplate=template("2"))

@@ -230,7 +230,8 @@ def version_of(work: ManifestWork) -> str:
     return version
 
 
-TRUSTING = ControllerSettings(trust_decisions=True)  # for decisions that a test writes without sets and owners
+# For decisions that a test writes without sets and owners.
+TRUSTING = ControllerSettings(trust_decisions=True, strict=True)
 
 
 def told(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from echelon.api.core import ConfigMap
 from echelon.api.keys import Key
 from echelon.api.meta import ObjectMeta
-from echelon.kube.cache import Cache, key_of, newer
+from echelon.api.versions import newer
+from echelon.kube.cache import Cache, key_of
 
 KEYS = st.builds(Key, st.sampled_from("abc"), st.sampled_from(["x", "y"]))
 VALUES = st.lists(st.sampled_from("pqr"), max_size=4)

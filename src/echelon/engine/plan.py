@@ -7,7 +7,7 @@ others. The failure is a fact for the next plan.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from echelon.api.base import JSONObject
@@ -119,6 +119,14 @@ Action: TypeAlias = Write | InOrder | Together | Emit
 
 
 @dataclass(frozen=True)
+class ReadRequest:
+    """Ask the server, because no cache can tell whether it has everything. The answer is a fact for a later plan."""
+
+    names: tuple[str, ...]  # of what the object refers to
+    not_before: datetime | None = None  # an earlier answer would not help
+
+
+@dataclass(frozen=True)
 class Plan:
     """Actions in order, the status to write, and when to look again although nothing changed.
 
@@ -132,11 +140,12 @@ class Plan:
     look_again_after: timedelta | None = None
     status_waits: bool = False
     stops_at_failure: bool = False  # the rest of a burst is not wanted before the next plan has looked at a failure
+    read: ReadRequest | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return not self.actions and self.status is None
+        """Whether there is nothing to do."""
+        return not self.actions and self.status is None and self.read is None
 
 
 NOTHING = Plan()

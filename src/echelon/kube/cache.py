@@ -46,13 +46,6 @@ def key_of(obj: Any) -> Key:
     return identity_of(obj).key
 
 
-def newer(version: str, than: str) -> bool:
-    """Whether a resource version is newer than another. Where they are no numbers, any other one counts as newer."""
-    if version.isdigit() and than.isdigit():
-        return int(version) > int(than)
-    return version != than
-
-
 class Cache(Generic[T]):
     """Objects of one kind. Only its informer changes it."""
 

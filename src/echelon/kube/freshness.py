@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from echelon.api.keys import Key
-from echelon.kube.cache import identity_of, newer
+from echelon.api.versions import newer
+from echelon.kube.cache import identity_of
 from echelon.kube.informer import Informer
 
 T = TypeVar("T")

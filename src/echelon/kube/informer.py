@@ -22,7 +22,8 @@ import msgspec
 from echelon.api import labels as selectors
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.kube.cache import Cache, Identity, Indexer, identity_of, newer
+from echelon.api.versions import newer
+from echelon.kube.cache import Cache, Identity, Indexer, identity_of
 from echelon.kube.client import Event, EventType, Page, Reader
 from echelon.kube.errors import ApiError, Gone, ServerTimeout
 from echelon.kube.metrics import Metrics

@@ -86,11 +86,11 @@ def test_nothing_is_deleted_on_knowledge_that_is_older_than_the_work() -> None:
     world = World.of([("", ["a", "b"])])
     world.settle()
     world.placements["p"] = PlacementState([("", ["b"])])
-    world.behind = True
+    world.stale = True
     assert world.plan().look_again_after is not None
     world.settle()
     assert world.at("1") == ["a", "b"]
-    world.behind = False
+    world.stale = False
     world.settle()
     assert world.at("1") == ["b"]
 

@@ -125,7 +125,7 @@ class World:
     revisions: dict[str, JSONObject] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     outcomes: WriteOutcomes = field(default_factory=WriteOutcomes)
-    behind: bool = False
+    stale: bool = False  # works may have been written by somebody who knew more
     unbound: set[str] = field(default_factory=set)
     spared: dict[str, datetime] = field(default_factory=dict)
     max_removals: Threshold = EVERYONE
@@ -189,7 +189,7 @@ class World:
             tuple(read_revision(msgspec.convert(each, ControllerRevision)) for each in self.revisions.values()),
             frozenset(self.taken),
             self.outcomes,
-            lambda _: self.behind,
+            frozenset(work.uid for each in works.values() for work in each) if self.stale else frozenset(),
             unbound=frozenset(self.unbound),
             spared=self.spared,
             max_removals=self.max_removals,

@@ -15,11 +15,11 @@ from echelon.api.core import NAMESPACE, Namespace
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.times import format_time
+from echelon.api.versions import newer
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.cluster.patches import condition_patch, patch_of
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together, Write
-from echelon.kube.cache import newer
 from echelon.kube.client import Client, DeleteOptions
 from echelon.kube.errors import Conflict
 

@@ -25,6 +25,7 @@ from echelon.api.meta import Condition
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.times import format_time
+from echelon.api.versions import newer
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.cluster.leaving import (
@@ -41,7 +42,6 @@ from echelon.controllers.context import ControllerContext
 from echelon.engine.cluster_health import LEASE_NAME
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
-from echelon.kube.cache import newer
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 

@@ -6,6 +6,7 @@ them lead to a few plans.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from echelon.api.apps import CONTROLLER_REVISION
@@ -14,28 +15,21 @@ from echelon.api.cluster import (
     MANAGED_CLUSTER_SET,
     MANAGED_CLUSTER_SET_BINDING,
     ManagedCluster,
-    ManagedClusterSet,
-    ManagedClusterSetBinding,
 )
 from echelon.api.daemonsets import ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
-from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.sources import decisions_informer
-from echelon.controllers.work_set.asking import Asking
 from echelon.controllers.work_set.bound_clusters import BoundClusters
-from echelon.controllers.work_set.decided import Decided
-from echelon.controllers.work_set.reconciler import (
-    STATUS_SECONDS,
-    Caches,
-    Knowledge,
-    WorkSetReconciler,
-    intent_of,
-    owner_of,
-)
+from echelon.controllers.work_set.consistent_reader import ConsistentReader
+from echelon.controllers.work_set.decision_cache import DecisionCache
+from echelon.controllers.work_set.observation import Caches, Indexes
+from echelon.controllers.work_set.reconciler import STATUS_SECONDS, WorkSetReconciler, intent_of
+from echelon.controllers.work_set.work_index import WorkIndex, owner_of
 from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkSet
@@ -43,6 +37,7 @@ from echelon.kube.cache import key_of
 from echelon.kube.controller import ROUTINE, Controller
 from echelon.kube.informer import Delta
 from echelon.kube.misfits import Misfit
+from echelon.kube.queue import Debounce
 
 KINDS: tuple[Kind[Any], ...] = (
     MANIFEST_WORK_REPLICA_SET,
@@ -71,99 +66,81 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         context.informer(MANIFEST_WORK),
         context.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
     )
-    failures = WriteFailures(context.clock)
-    trust = context.settings.trust_decisions
-    asking = Asking(context.client, context.random, lambda key: controller.queue.add(key))  # noqa: PLW0108 - made below
-    decided = Decided(caches.placements, caches.decisions, context.clock.now, trust=trust)
-    knowledge = Knowledge(decided, BoundClusters(context.clock, trust=trust), asking)
-    reconciler = WorkSetReconciler(caches, failures, knowledge, context.settings)
-    context.background.append(asking.run)
-    controller = Controller(
-        "work-sets",
-        reconciler,
+    clusters, cluster_sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
+    bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
+    trusted = context.settings.trust_decisions
+    decisions = DecisionCache(caches.placements, caches.decisions, context.clock, trusted=trusted)
+    bound = BoundClusters(clusters, cluster_sets, bindings, context.clock, trusted=trusted)
+    reader = ConsistentReader(
         context.client,
         context.clock,
-        recorder=context.recorder("work-sets"),
-        random=context.random,
-        workers=WORKERS,
-        metrics=context.metrics,
-        routine_seconds=ROUTINE_SECONDS,
-        on_written=reconciler.written,
-        on_failed=failures.failed,
-        intent=reconciler.intent,
+        context.random,
+        lambda key: controller.queue.add(key),  # noqa: PLW0108 - made below
     )
-    _follow(controller, reconciler, caches)
-    _follow_clusters(context, controller, knowledge.bound, caches)
+    context.background.append(reader.run)
+    reconciler = WorkSetReconciler(
+        caches,
+        Indexes(WorkIndex(caches.works), decisions, bound),
+        WriteFailures(context.clock),
+        reader,
+        clock=context.clock,
+        settings=context.settings,
+    )
+    controller = context.controller(
+        "work-sets",
+        reconciler,
+        workers=WORKERS,
+        routine_seconds=ROUTINE_SECONDS,
+        debounce=Debounce(COLLECT_SECONDS, COLLECT_SECONDS),
+        on_plan=reconciler.planned,
+        on_written=reconciler.written,
+        on_failed=reconciler.failed,
+        intent=reconciler.intent,
+        verify=reconciler.verify,
+    )
+    _follow_sets(controller, reconciler, caches)
+    controller.follow(caches.works, reconciler.work_changed)
+    controller.follow(caches.decisions, reconciler.decision_changed)
+    controller.follow(caches.placements, reconciler.placement_changed)
+    controller.watch(caches.revisions, keys=_sets_of)
+    controller.follow(clusters, partial(_cluster_changed, bound, caches))
+    controller.follow(cluster_sets, lambda delta: _sets_in(caches, bound.set_changed(delta), delta))
+    controller.follow(bindings, lambda delta: _sets_in(caches, bound.binding_changed(delta), delta))
     return controller
 
 
-def _follow(controller: Controller, reconciler: WorkSetReconciler, caches: Caches) -> None:
-    def collect(keys: Iterable[Key], *, initial: bool) -> None:
-        for key in keys:
-            controller.queue.add(key, ROUTINE if initial else 0, after=COLLECT_SECONDS)
-
-    def work_changed(delta: Delta[ManifestWork]) -> None:
-        collect(reconciler.work_changed(delta), initial=delta.initial)
-
-    def decision_changed(delta: Delta[PlacementDecision]) -> None:
-        collect(reconciler.decision_changed(delta), initial=delta.initial)
-
-    def placement_changed(delta: Delta[Placement]) -> None:
-        collect(reconciler.placement_changed(delta), initial=delta.initial)
-
-    def set_changed(delta: Delta[WorkSet]) -> None:
+def _follow_sets(controller: Controller, reconciler: WorkSetReconciler, caches: Caches) -> None:
+    def set_changed(delta: Delta[WorkSet]) -> Iterable[Key]:
+        reconciler.set_changed(delta)
         # A leader that was replaced without knowing it may have had the last word, and it knew less. Our own words may
         # come back before the server has confirmed them; then there is one look too many, and it finds nothing to do.
         if delta.old is not None and delta.new is not None and not reconciler.wrote(delta.new):
             controller.queue.add(key_of(delta.new), ROUTINE, after=STATUS_SECONDS)
+        return ()
 
     def work_unreadable(misfit: Misfit) -> None:
         if (found := set_of(misfit.metadata.labels.get(SET_LABEL, ""))) is not None:
-            collect([Key(*found)], initial=False)
+            controller.queue.add(Key(*found), after=COLLECT_SECONDS)
 
-    caches.works.on_unreadable(work_unreadable)
-    # These keep the views and are the first to hear; the controller only has to know of the caches.
-    caches.works.on_change(work_changed)
-    caches.decisions.on_change(decision_changed)
-    caches.placements.on_change(placement_changed)
-    controller.watch(caches.works, keys=_none)
-    controller.watch(caches.decisions, keys=_none)
-    controller.watch(caches.placements, keys=_none)
-    caches.sets.on_change(set_changed)
+    controller.follow(caches.sets, set_changed)
     controller.watch(caches.sets, when=_is_asked_for)
-    controller.watch(caches.revisions, keys=_sets_of)
+    caches.works.on_unreadable(work_unreadable)
 
 
-def _follow_clusters(context: ControllerContext, controller: Controller, bound: BoundClusters, caches: Caches) -> None:
-    """Follow what says which clusters a namespace has a say about."""
+def _cluster_changed(bound: BoundClusters, caches: Caches, delta: Delta[ManagedCluster]) -> Iterable[Key]:
+    """Follow a cluster; return the sets to which that means something."""
+    concerned = _sets_in(caches, bound.cluster_changed(delta), delta)
+    if delta.new is None or delta.new.metadata.deletion_timestamp:  # now it can lose what was held
+        works = caches.works.values(delta.object.metadata.name)
+        concerned += [owner for work in works if (owner := owner_of(work)) is not None]
+    return concerned
 
-    def concern(namespaces: Iterable[str], *, initial: bool) -> None:
-        if not initial:  # then the sets themselves are new, too
-            for namespace in namespaces:
-                for each in caches.sets.values(namespace):
-                    controller.queue.add(key_of(each), after=COLLECT_SECONDS)
 
-    def cluster_changed(delta: Delta[ManagedCluster]) -> None:
-        concern(bound.cluster_changed(delta), initial=delta.initial)
-        if delta.new is None or delta.new.metadata.deletion_timestamp:  # now it can lose what was held
-            for work in caches.works.values(delta.object.metadata.name):
-                if (owner := owner_of(work)) is not None:
-                    controller.queue.add(owner, after=COLLECT_SECONDS)
-
-    def set_changed(delta: Delta[ManagedClusterSet]) -> None:
-        concern(bound.set_changed(delta), initial=delta.initial)
-
-    def binding_changed(delta: Delta[ManagedClusterSetBinding]) -> None:
-        concern(bound.binding_changed(delta), initial=delta.initial)
-
-    clusters, sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
-    bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
-    clusters.on_change(cluster_changed)
-    sets.on_change(set_changed)
-    bindings.on_change(binding_changed)
-    controller.watch(clusters, keys=_none)
-    controller.watch(sets, keys=_none)
-    controller.watch(bindings, keys=_none)
+def _sets_in(caches: Caches, namespaces: Iterable[str], delta: Delta[Any]) -> list[Key]:
+    """Return the sets of namespaces to which a change means something."""
+    if delta.initial:  # then the sets themselves are new, too
+        return []
+    return [key_of(each) for namespace in namespaces for each in caches.sets.values(namespace)]
 
 
 def _is_asked_for(delta: Delta[WorkSet]) -> bool:
@@ -182,7 +159,3 @@ def _set_labels(revision: ControllerRevision) -> Iterator[str]:
 def _sets_of(revision: ControllerRevision) -> list[Key]:
     found = set_of(revision.metadata.labels.get(SET_LABEL, ""))
     return [Key(*found)] if found is not None else []
-
-
-def _none(_: object) -> Iterable[Key]:
-    return ()

@@ -9,7 +9,7 @@ are plans without a failure, and a status.
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from echelon.api.keys import Key
@@ -18,13 +18,13 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.engine.rollout.subject import WriteOutcomes
+from echelon.engine.rollout.write_retries import news, not_stored, wait_before
 from echelon.engine.work_set.names import REVISION_ANNOTATION
 from echelon.engine.work_set.view import WorkSet
 from echelon.kube.act import Failed, Written
 from echelon.kube.clock import Clock
 from echelon.kube.errors import ApiError, Conflict, NotFound
 
-FIRST_TRY_SECONDS, LAST_TRY_SECONDS = 1.0, 60.0
 # Somebody was faster, and the cache will show it. If it never does, that is a failure like any other.
 CONFLICTS_IN_A_ROW = 5
 _UNANSWERED = frozenset((401, 408, 409, 429))  # and all of the server's own; other codes say no
@@ -63,12 +63,12 @@ class WriteFailures:
 
     def outcomes(self, key: Key, work_set: WorkSet, now: datetime) -> WriteOutcomes:
         """Return what is known of earlier writes."""
-        stored = self._read(key, work_set.metadata.annotations.get(FAILED_WRITES, ""))
+        stored = self._read(key, work_set)
         notes = self._notes.get(key)
         if notes is None:
             return WriteOutcomes(stored)
         return WriteOutcomes(
-            {**stored, **notes.content} if notes.content else stored,
+            {**stored, **not_stored(notes.content, stored)} if notes.content else stored,
             dict(notes.other),
             next(iter(notes.own.values()), ""),
             notes.tried,
@@ -91,7 +91,7 @@ class WriteFailures:
             which = write.kind.resource, write.name
             known, notes.own[which] = which in notes.own, words
         elif revision := _revision(write):
-            known = self._note(key, notes, FailedWrite(revision, now, _is_no(error), words), write.namespace)
+            known = self._note(key, notes, FailedWrite(revision, now, _is_refusal(error), words), write.namespace)
         else:
             known, notes.other[write.namespace] = write.namespace in notes.other, words
         if not known:
@@ -113,32 +113,30 @@ class WriteFailures:
         notes.own.pop((written.kind.resource, written.name), None)
         notes.conflicts.pop((written.namespace, written.name), None)
 
+    def stored(self, key: Key, work_set: WorkSet) -> None:
+        """Hear of a set as it is now, and let go of what is stored on it."""
+        if (notes := self._notes.get(key)) is not None and notes.content:
+            notes.content = not_stored(notes.content, self._read(key, work_set))
+
     def forget(self, key: Key) -> None:
         """Forget a set."""
         self._notes.pop(key, None)
         self._stored.pop(key, None)
 
-    def _read(self, key: Key, value: str) -> dict[str, FailedWrite]:
+    def _read(self, key: Key, work_set: WorkSet) -> dict[str, FailedWrite]:
         """Return what an annotation says; a large one is not read at every look."""
+        value = work_set.metadata.annotations.get(FAILED_WRITES, "")
         known = self._stored.get(key)
         if known is None or known[0] != value:
             known = self._stored[key] = (value, decode(value))
-            content = self._notes[key].content if key in self._notes else {}
-            for cluster in [each for each, one in content.items() if _is_same(one, known[1].get(each))]:
-                del content[cluster]
         return known[1]
 
     def _note(self, key: Key, notes: _Notes, failed: FailedWrite, cluster: str) -> bool:
         """Take a note of a cluster; return whether that is nothing new."""
-        before = notes.content.get(cluster) or self._stored.get(key, ("", {}))[1].get(cluster)
-        if before is None or before.revision != failed.revision:
-            notes.content[cluster] = failed
-            return False
-        # The words of a server may differ each time. What is stored changes only with what they mean.
-        if before.refused == failed.refused:
-            return True
-        notes.content[cluster] = replace(failed, since=before.since)
-        return False
+        new = news(failed, notes.content.get(cluster) or self._stored.get(key, ("", {}))[1].get(cluster))
+        if new is not None:
+            notes.content[cluster] = new
+        return new is None
 
     def _put_off(self, key: Key, notes: _Notes, now: datetime, at_least: float) -> None:
         if not (notes.content or notes.other or notes.own or self._stored.get(key, ("", {}))[1]):
@@ -146,17 +144,11 @@ class WriteFailures:
         notes.tried = now
         if notes.is_due(now):
             notes.begin_round()
-            seconds = min(FIRST_TRY_SECONDS * 2.0 ** min(notes.tries, 10), LAST_TRY_SECONDS)
+            notes.next_try = now + wait_before(notes.tries, timedelta(seconds=at_least))
             notes.tries += 1
-            notes.next_try = now + timedelta(seconds=max(seconds, at_least))
 
 
-def _is_same(one: FailedWrite, other: FailedWrite | None) -> bool:
-    """Whether two notes mean the same; long words are not stored in full."""
-    return other is not None and replace(one, message="") == replace(other, message="")
-
-
-def _is_no(error: Exception) -> bool:
+def _is_refusal(error: Exception) -> bool:
     """Whether a server understood and refused; otherwise nobody knows what it will say next."""
     if not isinstance(error, ApiError):
         return False

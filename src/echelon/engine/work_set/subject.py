@@ -48,10 +48,6 @@ def _preference(view: WorkSetView, work: WorkView, owner: PlacementReference | N
 def subject_of(view: WorkSetView, works: Mapping[str, WorkView]) -> Subject:
     """Return what is rolled out, in the terms of every rollout."""
     work_set, content, meta = view.work_set, view.content, view.work_set.metadata
-    selected = frozenset[str]().union(
-        *(ref.placement.groups.clusters for ref in view.refs if ref.placement is not None)
-    )
-    departed = (work for cluster, work in works.items() if cluster not in selected)
     aborted = ABORTED in meta.annotations
     return Subject(
         kind=MANIFEST_WORK_REPLICA_SET,
@@ -69,7 +65,9 @@ def subject_of(view: WorkSetView, works: Mapping[str, WorkView]) -> Subject:
         revision_labels={HASH_LABEL: content.digest, SET_LABEL: f"{meta.namespace}.{meta.name}"},
         history_limit=work_set.spec.revision_history_limit,
         outcomes=view.outcomes,
-        stale=frozenset(work.cluster for work in departed if view.behind(work)),
+        stale=frozenset(work.cluster for work in works.values() if work.uid in view.stale)
+        if view.stale
+        else view.stale,
         unbound=view.unbound,
         leaving=view.leaving,
         spared=view.spared,

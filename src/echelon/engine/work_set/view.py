@@ -5,7 +5,7 @@ value that has everything that a plan asks for; the digest of its content, which
 changed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
@@ -102,7 +102,7 @@ class WorkSetView:
     revisions: tuple[StoredRevision, ...] = ()
     name_conflicts: frozenset[str] = frozenset()  # clusters where somebody else's work has the name of the set
     outcomes: WriteOutcomes = ALL_WRITTEN
-    behind: Callable[[WorkView], bool] = lambda _: False  # whether what is known may be older than a work
+    stale: frozenset[str] = frozenset()  # uids of works that may go, and whose writers may have known more than this
     unread: tuple[UnreadWork, ...] = ()
     unbound: frozenset[str] = frozenset()  # clusters that are in no cluster set which is bound to the namespace
     leaving: frozenset[str] = frozenset()  # clusters that are on their way out of the fleet

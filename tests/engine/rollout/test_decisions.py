@@ -1,7 +1,8 @@
 """Two caches of different ages, in any combination: what looks decided was decided, or nothing is concluded from it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,14 +11,29 @@ from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import Placement, PlacementDecision
-from echelon.controllers.work_set.decided import QUIET_SECONDS, Listed, are_doubtful
 from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
+from echelon.engine.plan import ReadRequest
+from echelon.engine.rollout.decisions import (
+    QUIET,
+    ConsistentRead,
+    DecisionState,
+    KnownDecisions,
+    believed_after,
+    confirms,
+    counting,
+    first_seen,
+    may_be_torn,
+    read_request,
+)
 from echelon.engine.rollout.references import read_placement
 from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
 
 CLUSTERS = "abcdef"
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)  # long after everything has changed, unless something else is said
+CHANGED = NOW - timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 
 Grouping = tuple[frozenset[str], ...]  # the clusters of each group, which has one slice
 Slices = dict[int, tuple[int, frozenset[str]]]  # the version and the clusters of each slice, by group
@@ -64,6 +80,24 @@ def decisions_of(slices: Slices, **annotations: str) -> list[PlacementDecision]:
         for index, (version, clusters) in slices.items()
     ]
     return msgspec.convert(found, list[PlacementDecision])
+
+
+def torn(
+    placement: Placement,
+    status_version: str | None,
+    decisions: Sequence[PlacementDecision],
+    read: ConsistentRead | None = None,
+) -> bool:
+    """Whether decisions that have been the same for a minute may be torn."""
+    states = tuple(DecisionState(each, each, CHANGED) for each in decisions)
+    known = KnownDecisions(placement, states, CHANGED, status_version, trusted=True)
+    return may_be_torn(known, read, NOW)
+
+
+def asked(version: str, decisions: Sequence[PlacementDecision], after: timedelta) -> ConsistentRead:
+    """Return the answer of a server that has just these, and was asked so long after they had changed."""
+    versions = {each.metadata.name: each.metadata.resource_version for each in decisions}
+    return ConsistentRead(version, CHANGED + after, 1, decisions={"p": versions})
 
 
 @dataclass
@@ -132,11 +166,11 @@ def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_
                 continue
             for said in {None, seen[-1]}:
                 # The server was not asked, or had just that when it was asked: when it was written, or later.
-                asked = [
+                same = [
                     later for later in range(at, history.end + 1) if history.decisions[later] == history.decisions[at]
                 ]
-                for listed in (None, *(Listed(str(each), QUIET_SECONDS - 1) for each in asked)):
-                    assert are_doubtful(placement, said, found[at], listed)
+                for read in (None, *(asked(str(each), found[at], QUIET - SECOND) for each in same)):
+                    assert torn(placement, said, found[at], read)
 
 
 @settings(max_examples=200, deadline=None)
@@ -145,9 +179,9 @@ def test_decisions_are_believed_when_the_server_has_no_others_and_nothing_change
     placement, found = placement_of(*history.placements[-1]), decisions_of(history.decisions[-1])
     assert read_placement(placement, found).settled
     end = str(history.end)
-    assert not are_doubtful(placement, None, found, Listed(end, QUIET_SECONDS))
+    assert not torn(placement, None, found, asked(end, found, QUIET))
     if history.changed and history.changed[-1] == history.end:
-        assert not are_doubtful(placement, end, found, Listed(end, 0.0))
+        assert not torn(placement, end, found, asked(end, found, timedelta(0)))
 
 
 def slices_of(groups: Grouping | Slices) -> list[Slice]:
@@ -191,9 +225,76 @@ def test_no_status_agrees_with_decisions_of_echelon_in_which_a_cluster_is_on_its
 def test_decisions_of_echelon_are_believed_as_soon_as_there_is_a_status_after_them() -> None:
     groups: Grouping = (frozenset("ab"), frozenset("cd"))
     slices: Slices = {index: (5, clusters) for index, clusters in enumerate(groups)}
+    placement = placement_of(6, status_of(groups))
     ours, others = decisions_of(slices, **{STAMP_ANNOTATION: "1:x"}), decisions_of(slices)
-    for version, doubtful in (("4", True), ("6", False)):
-        assert are_doubtful(placement_of(6, status_of(groups)), version, ours, None) is doubtful
-    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, None)
-    assert are_doubtful(placement_of(6, status_of(groups)), "6", others, Listed("5", 0.0))
-    assert not are_doubtful(placement_of(6, status_of(groups)), "6", others, Listed("6", 0.0))
+    assert torn(placement, "4", ours)
+    assert not torn(placement, "6", ours)
+    assert torn(placement, "6", others)
+    assert torn(placement, "6", others, asked("5", others, timedelta(0)))
+    assert not torn(placement, "6", others, asked("6", others, timedelta(0)))
+
+
+MOMENT = QUIET - SECOND
+
+
+def single(cluster: str, version: int = 1) -> PlacementDecision:
+    return decisions_of({0: (version, frozenset(cluster))})[0]
+
+
+def test_a_decision_that_nobody_owns_counts_when_it_has_been_the_same_for_a_moment() -> None:
+    first, second = single("a"), single("b", 2)
+    state = DecisionState(first, None, CHANGED)
+    assert state.believed(CHANGED + MOMENT) is None
+    assert state.believed(CHANGED + QUIET) is first
+    state = state.changed_to(second, NOW)
+    assert state.believed(NOW + MOMENT) is first
+    assert state.believed(NOW + QUIET) is second
+    gone = state.changed_to(None, NOW + MOMENT)
+    assert gone.believed(NOW + MOMENT) is first  # the second one did not last
+    assert gone.believed(NOW + MOMENT + QUIET) is None
+
+
+def test_decisions_that_nobody_owns_count_later_and_until_then_may_be_torn() -> None:
+    placement = placement_of(6, status_of([frozenset("a")]))
+    state = DecisionState(single("b", 2), single("a"), NOW)
+    known = KnownDecisions(placement, (state,), NOW)
+    assert counting(known, NOW) == ((single("a"),), False)
+    assert believed_after(known, NOW) == QUIET
+    assert may_be_torn(known, None, NOW)
+    assert counting(known, NOW + QUIET) == ((single("b", 2),), False)
+    assert believed_after(known, NOW + QUIET) is None
+    trusted = replace(known, trusted=True)
+    assert counting(trusted, NOW) == ((single("b", 2),), False)
+    assert believed_after(trusted, NOW) is None
+
+
+def test_decisions_that_were_there_before_us_are_believed_unless_they_were_made_just_now() -> None:
+    decision = single("a")
+    made = "2026-11-01T11:59:59Z"
+    young = msgspec.structs.replace(
+        decision, metadata=msgspec.structs.replace(decision.metadata, creation_timestamp=made)
+    )
+    assert first_seen(young, NOW, initial=True).believed(NOW) is None
+    assert first_seen(young, NOW + QUIET, initial=True).believed(NOW + QUIET) is young
+    assert first_seen(young, NOW + QUIET, initial=False).believed(NOW + QUIET) is None
+
+
+def test_the_server_is_asked_when_decisions_can_be_complete_and_not_without_need() -> None:
+    placement, decision = placement_of(6, status_of([frozenset("a")])), single("a")
+    known = KnownDecisions(placement, (DecisionState(decision, decision, CHANGED),), CHANGED)
+    assert read_request({"p": known}, [], stale=False) is None
+    assert read_request({"p": known}, [], stale=True) == ReadRequest(("p",))
+    assert read_request({"p": known}, ["p"], stale=False) == ReadRequest(("p",), CHANGED + QUIET)
+    told = replace(known, status_version="6")  # the status came after the decision
+    assert read_request({"p": told}, ["p"], stale=False) == ReadRequest(("p",))
+
+
+def test_a_server_confirms_just_what_is_known() -> None:
+    placement, decision = placement_of(6, status_of([frozenset("a")])), single("a")
+    known = {"p": KnownDecisions(placement, (DecisionState(decision, decision, CHANGED),), CHANGED)}
+    read = ConsistentRead("9", NOW, 3, {"p": "6"}, {"p": {"p-decision-1": "1"}})
+    assert confirms(read, 3, known)
+    assert not confirms(read, 4, known)
+    assert not confirms(replace(read, placements={"p": "7"}), 3, known)
+    assert not confirms(replace(read, decisions={"p": {"p-decision-1": "2"}}), 3, known)
+    assert not confirms(read, 3, {**known, "q": KnownDecisions(None)})

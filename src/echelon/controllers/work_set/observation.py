@@ -1,0 +1,214 @@
+"""Reads all that is known of a work set into one value that does not change any more.
+
+A set of ten thousand works is planned whenever one of them says something, so nothing is read twice: a work becomes a
+view when it changes, a placement with its decisions when one of them does, a template once for each generation.
+Observing changes nothing but what is kept for that: observed again, at the same moment, it is the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from echelon.api.daemonsets import ControllerRevision
+from echelon.api.keys import Key
+from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.times import parse_time
+from echelon.api.versions import newer
+from echelon.api.work import ManifestWork
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.settings import ControllerSettings
+from echelon.controllers.work_set.bound_clusters import BoundClusters
+from echelon.controllers.work_set.consistent_reader import ConsistentReader
+from echelon.controllers.work_set.decision_cache import DecisionCache
+from echelon.controllers.work_set.work_index import WorkIndex
+from echelon.controllers.work_set.write_failures import WriteFailures
+from echelon.engine.plan import ReadRequest
+from echelon.engine.rollout.decisions import (
+    KnownDecisions,
+    believed_after,
+    confirms,
+    ignored,
+    may_be_torn,
+    read_request,
+)
+from echelon.engine.rollout.references import PlacementReference
+from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
+from echelon.engine.work_set.content import Content, read_content
+from echelon.engine.work_set.names import SET_LABEL, WRITTEN_ANNOTATION
+from echelon.engine.work_set.view import (
+    UnreadWork,
+    WorkSet,
+    WorkSetView,
+    WorkView,
+    read_revision,
+)
+from echelon.kube.freshness import Freshness
+from echelon.kube.informer import Informer
+
+
+@dataclass(frozen=True)
+class Caches:
+    """The informers that work sets are planned from."""
+
+    sets: Informer[WorkSet]
+    placements: Informer[Placement]
+    decisions: Informer[PlacementDecision]
+    works: Informer[ManifestWork]
+    revisions: Informer[ControllerRevision]  # with the index "set"
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """What is derived from informers, change by change."""
+
+    works: WorkIndex
+    decisions: DecisionCache
+    bound: BoundClusters
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that is known of a set at a moment, what the server is to be asked, and when other decisions count."""
+
+    view: WorkSetView
+    read: ReadRequest | None
+    believed_after: timedelta | None
+
+
+class WorkSetObserver:
+    """Observes work sets."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        indexes: Indexes,
+        failures: WriteFailures,
+        reader: ConsistentReader,
+        settings: ControllerSettings,
+    ) -> None:
+        self.freshness = Freshness((caches.sets, caches.placements, caches.decisions))
+        self._caches = caches
+        self._indexes = indexes
+        self._failures = failures
+        self._reader = reader
+        self._settings = settings
+        self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
+
+    def observe(self, key: Key, work_set: WorkSet, now: datetime) -> Observation:
+        """Return what is known of a set."""
+        decisions, bound = self._indexes.decisions, self._indexes.bound
+        works = self._indexes.works.of(key)
+        names = dict.fromkeys(ref.name for ref in work_set.spec.placement_refs)
+        known = {name: decisions.known(Key(key.namespace, name)) for name in names}
+        refs = self._refs(key, work_set, known, now)
+        placements = [ref.placement for ref in refs]
+        listed = frozenset[str]().union(*(each.groups.clusters for each in placements if each is not None))
+        having = frozenset(works)
+        departed = having - listed
+        # Where a placement is missing, clusters may be taken from another one that lists them, too.
+        candidates = departed if None not in placements else having
+        candidate_works = [work for each in candidates for work in works[each]]
+        stale = self._stale(key, work_set, known, candidate_works)
+        view = WorkSetView(
+            work_set,
+            self._content(key, work_set),
+            refs,
+            works,
+            self._revisions(key, work_set),
+            self._name_conflicts(key, refs, works),
+            self._failures.outcomes(key, work_set, now),
+            stale,
+            self._unread(f"{key.namespace}.{key.name}"),
+            bound.unbound(key.namespace, listed, having),
+            bound.leaving(listed),
+            bound.spared(departed, self._settings.removal_grace, now),
+            self._settings.max_removals,
+        )
+        waits = (believed_after(each, now) for each in known.values())
+        losing = [work.uid for each in departed for work in works[each] if not work.terminating]
+        torn = [ref.name for ref in refs if ref.uncertain and ref.placement is not None and ref.placement.settled]
+        return Observation(
+            view,
+            read_request(known, torn, stale=not stale.isdisjoint(losing)) if losing else None,
+            min((each for each in waits if each is not None), default=None),
+        )
+
+    def forget(self, key: Key) -> None:
+        """Let go of a set that is gone."""
+        self._contents.pop(key, None)
+
+    def _refs(
+        self, key: Key, work_set: WorkSet, known: Mapping[str, KnownDecisions], now: datetime
+    ) -> tuple[PlacementReference, ...]:
+        answer, error = self._reader.answer(key), self._reader.error(key)
+        return tuple(
+            PlacementReference(
+                ref.name,
+                ref.rollout_strategy,
+                self._indexes.decisions.view(Key(key.namespace, ref.name), known[ref.name], now),
+                may_be_torn(known[ref.name], answer, now),
+                ignored(known[ref.name]),
+                f"{ref.name}: the hub does not tell which decisions there are: {error}" if error else "",
+            )
+            for ref in work_set.spec.placement_refs
+        )
+
+    def _stale(
+        self, key: Key, work_set: WorkSet, known: Mapping[str, KnownDecisions], works: Iterable[WorkView]
+    ) -> frozenset[str]:
+        """Return which works may have been written by somebody who knew more than the caches, and than the server said.
+
+        Who wrote a work knew why. What we wrote, we wrote with these caches.
+        """
+        behind = [work for work in works if self.freshness.is_behind(work.version, work.uid)]
+        answer = self._reader.answer(key)
+        if behind and answer is not None and confirms(answer, work_set.metadata.generation, known):
+            behind = [work for work in behind if newer(work.version, answer.resource_version)]
+        return frozenset(work.uid for work in behind)
+
+    def _content(self, key: Key, work_set: WorkSet) -> Content:
+        meta = work_set.metadata
+        known = self._contents.get(key)
+        if known is None or known[:2] != (meta.uid, meta.generation):
+            known = (meta.uid, meta.generation, read_content(work_set.spec.manifest_work_template))
+            self._contents[key] = known
+        return known[2]
+
+    def _revisions(self, key: Key, work_set: WorkSet) -> tuple[StoredRevision, ...]:
+        stored = self._caches.revisions.by_index("set", f"{key.namespace}.{key.name}")
+        found = [
+            read_revision(each) for each in stored if is_revision_of(each, MANIFEST_WORK_REPLICA_SET, work_set.metadata)
+        ]
+        # One that was let go after all that is known of the set may have been let go by the end of the set.
+        known, uid = self._caches.sets.reached, work_set.metadata.uid
+        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
+
+    def _name_conflicts(
+        self, key: Key, refs: Iterable[PlacementReference], works: Mapping[str, object]
+    ) -> frozenset[str]:
+        """Return where a work of the set's name exists that is not of this set."""
+        get = self._caches.works.get
+        return frozenset(
+            cluster
+            for ref in refs
+            if ref.placement is not None
+            for cluster in ref.placement.groups.clusters
+            if cluster not in works
+            and (get(Key(cluster, key.name)) is not None or (cluster, key.name) in self._caches.works.unreadable)
+        )
+
+    def _unread(self, label: str) -> tuple[UnreadWork, ...]:
+        """Return the works of a set that cannot be read."""
+        found = ((each.metadata, each.why) for each in self._caches.works.unreadable.values())
+        return tuple(
+            UnreadWork(
+                meta.namespace,
+                meta.name,
+                meta.uid,
+                why,
+                parse_time(meta.annotations.get(WRITTEN_ANNOTATION)) or parse_time(meta.creation_timestamp),
+                bool(meta.deletion_timestamp),
+            )
+            for meta, why in found
+            if meta.labels.get(SET_LABEL) == label
+        )
