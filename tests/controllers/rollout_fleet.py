@@ -178,7 +178,7 @@ class Fleet:
         chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         observer = observer_of(self.world)
         seen = Witness(self._fated(name, client), observer.register, MANIFEST_WORK.resource)
-        settings = ControllerSettings(strict=name == "work-sets")
+        settings = ControllerSettings(strict=True)
         controllers = Controllers(
             seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=settings
         )

@@ -21,7 +21,7 @@ from tests.controllers.hub import NS
 from tests.controllers.work_world import TRUSTING, Groups, WorkWorld, told
 
 ABC: Groups = [("", ["a", "b", "c"])]
-CAREFUL = ControllerSettings()
+CAREFUL = ControllerSettings(strict=True)
 SOON = 3.0  # seconds within which a deselected cluster loses its work
 
 
