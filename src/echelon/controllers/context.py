@@ -41,7 +41,7 @@ class ControllerOptions(TypedDict, total=False):
     on_plan: Callable[[Key, Plan], None]
     on_written: Callable[[Key, Written], None]
     on_failed: Callable[[Key, Failed], bool]
-    intent: Callable[[Key], object]
+    basis: Callable[[Key], object]
     verify: Verify
 
 

@@ -76,7 +76,7 @@ class Controller:
         on_plan: Callable[[Key, Plan], None] | None = None,
         on_written: Callable[[Key, Written], None] | None = None,
         on_failed: Callable[[Key, Failed], bool] | None = None,
-        intent: Callable[[Key], object] | None = None,
+        basis: Callable[[Key], object] | None = None,
         verify: Verify | None = None,
         strict: bool = False,
     ) -> None:
@@ -89,7 +89,7 @@ class Controller:
         `on_written` hears of each write that the server confirmed, and for which key it was made; `on_failed` of those
         that failed. It returns whether the next plan does without that write, tells of it, and says when to try again;
         otherwise the failure is that of the whole plan, which is made again later.
-        `intent` returns what people want of an object at the moment. When that changes while a plan is carried out, the
+        `basis` returns what a plan of an object must not outlive. When that changes while a plan is carried out, the
         rest is dropped and a new plan is made.
         `verify` compares what `follow` keeps up to date with a rebuild from the caches, keeps the rebuild, and yields
         what was different; and None now and then, when others may have their turn on the event loop.
@@ -112,7 +112,7 @@ class Controller:
         self._on_plan = on_plan
         self._on_written = on_written
         self._on_failed = on_failed
-        self._intent = intent
+        self._basis = basis
         self._strict = strict
         self._check: IndexCheck | None = None
         if verify is not None:
@@ -213,13 +213,13 @@ class Controller:
             self.queue.add(key, after=wait)
             return
         try:
-            intent = self._intent(key) if self._intent is not None else None
+            basis = self._basis(key) if self._basis is not None else None
             now = self._clock.now()
             plan = plan_twice(self._reconciler, key, now) if self._strict else self._reconciler.plan(key, now)
             if self._on_plan is not None:
                 self._on_plan(key, plan)
             # Most plans are empty: all is as it should be.
-            done = plan.empty or await self._act(key, plan, intent)
+            done = plan.empty or await self._act(key, plan, basis)
         except PlansDiffer:
             raise
         except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
@@ -232,7 +232,7 @@ class Controller:
             elif plan.look_again_after is not None:
                 self.queue.add(key, after=plan.look_again_after.total_seconds())
 
-    async def _act(self, key: Key, plan: Plan, intent: object) -> bool:
+    async def _act(self, key: Key, plan: Plan, basis: object) -> bool:
         """Carry a plan out; return whether all of it was done. Raises the first failure that nobody remembers."""
         error: Exception | None = None
         done, began, remembered = True, asyncio.get_running_loop().time(), False
@@ -240,7 +240,7 @@ class Controller:
         def is_wanted() -> bool:
             if remembered and plan.stops_at_failure:
                 return False
-            return self._intent is None or self._intent(key) == intent
+            return self._basis is None or self._basis(key) == basis
 
         outcomes = act(
             plan,

@@ -7,6 +7,7 @@ condition turns over.
 plan is carried out: `planned` asks the server for what no cache can tell.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -57,6 +58,7 @@ class WorkSetReconciler:
         self._eras: dict[Key, int] = {}  # of the caches when the last plan of each set was made
         self._status_written: dict[Key, datetime] = {}
         self._versions: dict[Key, str | None] = {}  # of each set, as it was written by this process
+        self._outdated: Counter[Key] = Counter()  # how often something happened that no plan from before knows of
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one set."""
@@ -111,11 +113,15 @@ class WorkSetReconciler:
         """Follow a work; return the sets to which the change means something."""
         if delta.new is None:
             self._observer.freshness.forget(delta.object.metadata.uid)
-        return self._indexes.works.changed(delta)
+        changed = self._indexes.works.changed(delta)
+        if delta.new is not None and any(self._indexes.works.has_failed(each, delta.new) for each in changed):
+            self._outdated.update(changed)
+        return changed
 
     def decision_changed(self, delta: Delta[PlacementDecision]) -> Iterable[Key]:
         """Follow a decision; return the sets that use its placement."""
         users = [user for key in self._indexes.decisions.decision_changed(delta) for user in self.users_of(key)]
+        self._outdated.update(users)
         for user in users:
             self._reader.changed(user)
         return users
@@ -133,10 +139,13 @@ class WorkSetReconciler:
             if any(ref.name == placement.name for ref in each.spec.placement_refs)
         ]
 
-    def intent(self, key: Key) -> object:
-        """Return what people want of a set, which is everything but what this controller writes on it."""
+    def basis(self, key: Key) -> object:
+        """Return what the rest of a plan must not outlive: what people want, other decisions, and new failures.
+
+        A burst of writes can take long where answers are lost, and nothing may start that a failure forbids.
+        """
         work_set = self._caches.sets.get(key)
-        return None if work_set is None else intent_of(work_set)
+        return None if work_set is None else (intent_of(work_set), self._outdated[key])
 
     def verify(self) -> Iterator[str | None]:
         """Compare all indexes with the caches; repair what is not the same, and yield what it was, or None to rest."""
@@ -149,6 +158,7 @@ class WorkSetReconciler:
         self._status_written.pop(key, None)
         self._versions.pop(key, None)
         self._eras.pop(key, None)
+        self._outdated.pop(key, None)
         self._reader.forget(key)
         self._failures.forget(key)
 

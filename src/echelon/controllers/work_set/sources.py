@@ -95,7 +95,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         on_plan=reconciler.planned,
         on_written=reconciler.written,
         on_failed=reconciler.failed,
-        intent=reconciler.intent,
+        basis=reconciler.basis,
         verify=reconciler.verify,
     )
     _follow_sets(controller, reconciler, caches)

@@ -9,6 +9,7 @@ from itertools import chain
 
 from echelon.api.keys import Key
 from echelon.api.work import ManifestWork
+from echelon.engine.rollout.model import Phase
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkView, read_work
 from echelon.kube.informer import Delta, Informer
@@ -42,6 +43,11 @@ class WorkIndex:
             if before is None or _is_material(before, view):
                 concerned[new] = None
         return concerned
+
+    def has_failed(self, key: Key, work: ManifestWork) -> bool:
+        """Whether a work of a set reports a failure."""
+        view = self._get(key, work.metadata.namespace, work.metadata.name)
+        return view is not None and view.progress.phase is Phase.FAILED
 
     def verify(self) -> Iterator[str | None]:
         """Compare with the cache of works; repair what is not the same, and yield what it was.
