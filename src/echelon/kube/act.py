@@ -70,15 +70,13 @@ async def act(
     manager: str,
     metrics: Metrics | None = None,
     is_wanted: Callable[[], bool] = _always,
-    pace: Pace | None = None,
 ) -> AsyncIterator[Outcome]:
     """Do what a plan says and yield what became of each write, the status last.
 
     `manager` is the name under which the server keeps our fields. `is_wanted` is asked again and again while many
-    writes are made; when it says no, those under way are waited for and `Superseded` is raised. `pace` limits how many
-    of the writes that do not wait for each other are under way, over all plans that share it.
+    writes are made; when it says no, those under way are waited for and `Superseded` is raised.
     """
-    acting = _Acting(client, recorder, WriteOptions(field_manager=manager), metrics, is_wanted, pace or Pace())
+    acting = _Acting(client, recorder, WriteOptions(field_manager=manager), metrics, is_wanted)
     failed = False
     async for outcome in acting.in_order(plan.actions):
         failed = failed or isinstance(outcome, Failed)
@@ -96,7 +94,6 @@ class _Acting:
     options: WriteOptions
     metrics: Metrics | None
     is_wanted: Callable[[], bool]
-    pace: Pace
     own: dict[tuple[str, str, str], Written] = field(default_factory=dict)
 
     async def in_order(self, actions: Iterable[Action]) -> AsyncIterator[Outcome]:
@@ -119,9 +116,11 @@ class _Acting:
 
     async def together(self, burst: Together) -> AsyncIterator[Outcome]:
         """Carry out actions side by side, as many at a time as the pace allows, and yield each outcome once known."""
-        waiting = iter(burst.actions)
+        waiting, pace = iter(burst.actions), Pace()
         told: _Told = asyncio.Queue()
-        workers = [asyncio.create_task(self._work(waiting, told)) for _ in range(min(len(burst.actions), AT_ONCE))]
+        workers = [
+            asyncio.create_task(self._work(waiting, pace, told)) for _ in range(min(len(burst.actions), AT_ONCE))
+        ]
         for worker in workers:
             worker.add_done_callback(told.put_nowait)
         left = len(workers)
@@ -142,11 +141,11 @@ class _Acting:
         if next(waiting, None) is not None:
             raise Superseded
 
-    async def _work(self, waiting: Iterator[Write | InOrder], told: "_Told") -> None:
+    async def _work(self, waiting: Iterator[Write | InOrder], pace: Pace, told: "_Told") -> None:
         """Carry out what is next until nothing is left. Each write is heard of before the next one begins."""
         loop = asyncio.get_running_loop()
         while True:
-            async with self.pace:
+            async with pace:
                 if not self.is_wanted():
                     return
                 action = next(waiting, None)
@@ -156,9 +155,9 @@ class _Acting:
                     heard = loop.create_future()
                     told.put_nowait((outcome, heard))
                     if isinstance(outcome, Written):
-                        self.pace.quicken()
+                        pace.quicken()
                     elif not isinstance(outcome.error, Conflict):  # which says nothing about the server
-                        self.pace.slow_down()
+                        pace.slow_down()
                     await heard
 
     async def write(self, planned: Write) -> Outcome:

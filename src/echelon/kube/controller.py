@@ -26,7 +26,6 @@ from echelon.kube.errors import ApiError, Conflict
 from echelon.kube.guard import GUARD_SECONDS, Guard
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
-from echelon.kube.pace import Pace
 from echelon.kube.queue import Debounce, WorkQueue
 from echelon.kube.reconciler import Reconciler, TerminalError
 from echelon.kube.timetable import Timetable
@@ -119,7 +118,6 @@ class Controller:
             self._check = IndexCheck(
                 name, verify, metrics=self._metrics, random=random, seconds=routine_seconds, strict=strict
             )
-        self._pace = Pace()
         self._guard = Guard(name, self.queue.add, self._metrics, seconds=guard_seconds)
         self._sources: list[_Source] = []
         self._followed: list[Informer[Any]] = []
@@ -249,7 +247,6 @@ class Controller:
             manager=self._manager,
             metrics=self._metrics,
             is_wanted=is_wanted,
-            pace=self._pace,
         )
         try:
             async for outcome in outcomes:

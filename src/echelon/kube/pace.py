@@ -2,8 +2,8 @@
 
 A burst that a server refuses, or cannot bear, should cost one request at a time and not dozens; one that it takes
 should keep it busy. So there is one at first, and the number doubles with every round that was taken, as in the bursts
-of Kubernetes' own controllers; each refusal halves it. What was learned holds for the next burst, too, so that a
-rollout of many small ones begins slowly only once.
+of Kubernetes' own controllers; each refusal halves it. Each burst has a pace of its own: the trouble of one object
+must not slow down the others.
 """
 
 import asyncio
