@@ -18,8 +18,8 @@ from bench.processes import usage
 from bench.progress import Progress
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet
 from echelon.cli.process import bear_large_caches

@@ -8,8 +8,9 @@ from echelon.agent.settings import Settings
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from echelon.api.core import CONFIG_MAP, SECRET
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE
 from echelon.kube import errors
 from tests.agent.test_reports import job, ready
 from tests.agent.test_strategies import configs, ignoring, replicas, secret

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from echelon.api.base import JSONObject
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE
 from tests.agent.world import World, condition, config_map, target, told
 

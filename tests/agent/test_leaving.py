@@ -10,10 +10,12 @@ import pytest
 from echelon.agent.agent import Agent
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
+from echelon.api.core import CONFIG_MAP
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.work import MANIFEST_WORK
 from echelon.controllers.cluster.leaving import FINALIZER
 from echelon.controllers.cluster.registration import agent_group

@@ -7,9 +7,11 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
+from echelon.api.core import CONFIG_MAP
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, ROLE_BINDING
+from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.kube.client import Client
 from tests.agent.world import CLUSTER, HUB, World, condition, config_map, deployment, told

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.engine.rollout.model import Phase
 from echelon.engine.work_set.progress import progress_of

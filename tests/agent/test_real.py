@@ -21,9 +21,11 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP as CLUSTER_GROUP
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT
+from echelon.api.core import CONFIG_MAP, SECRET, SERVICE
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import ROLE, ROLE_BINDING
+from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, ManifestWork
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.controllers.cluster.registration import agent_group

@@ -12,7 +12,8 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE
-from echelon.api.core import CONFIG_MAP, NAMESPACE, NODE
+from echelon.api.core import CONFIG_MAP, NODE
+from echelon.api.namespaces import NAMESPACE
 from echelon.controllers.cluster.registration import agent_group
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import run, running

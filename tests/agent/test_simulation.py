@@ -14,8 +14,9 @@ from echelon.agent.settings import Settings, hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
 from echelon.api.crd import crd
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch

@@ -18,9 +18,10 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP as CLUSTER_GROUP
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManifestWork, ManifestCondition, ManifestWork
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.fleet.loop import run, running

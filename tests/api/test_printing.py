@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from echelon.api import apps, autoscaling, batch, core, events, rbac
 from echelon.api.base import JSONObject
+from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
 from echelon.api.printing import human_duration, selector_text
 
@@ -313,10 +314,8 @@ def test_a_binding_shows_role_and_subjects() -> None:
 
 def test_a_revision_shows_its_controller() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
-    assert cells(apps.CONTROLLER_REVISION, {"metadata": {"ownerReferences": [owner]}})["Controller"] == (
-        "daemonset.apps/d"
-    )
-    assert cells(apps.CONTROLLER_REVISION, {"metadata": {}})["Controller"] == "<none>"
+    assert cells(CONTROLLER_REVISION, {"metadata": {"ownerReferences": [owner]}})["Controller"] == ("daemonset.apps/d")
+    assert cells(CONTROLLER_REVISION, {"metadata": {}})["Controller"] == "<none>"
 
 
 def test_an_autoscaler_shows_its_metrics() -> None:

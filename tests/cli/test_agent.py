@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.cli import main
 from echelon.cli.hub import write_kubeconfig

@@ -20,8 +20,8 @@ from tests.hub.conftest import HubProcess
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.times import format_micro_time
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET

@@ -17,8 +17,9 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import MANIFEST_WORK
 from echelon.cli import main
 from echelon.cli.hub import write_kubeconfig

@@ -21,8 +21,8 @@ from tests.hub.conftest import HubProcess
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT
 from echelon.cli import main
 from echelon.kube.client import MergePatch

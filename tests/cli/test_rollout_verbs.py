@@ -12,10 +12,10 @@ from tests.hub.conftest import HubProcess
 
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
-from echelon.api.core import NAMESPACE
+from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET

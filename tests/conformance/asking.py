@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar, cast
 
-from echelon.api import apps, cluster, coordination, core, kruise, placement
+from echelon.api import apps, cluster, coordination, core, kruise, namespaces, placement
 from echelon.kube.client import Event
 from echelon.kube.errors import ApiError
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 CONFIG_MAP = core.CONFIG_MAP.untyped()
-NAMESPACE = core.NAMESPACE.untyped()
+NAMESPACE = namespaces.NAMESPACE.untyped()
 DEPLOYMENT = apps.DEPLOYMENT.untyped()
 LEASE = coordination.LEASE.untyped()
 PLACEMENT = placement.PLACEMENT.untyped()

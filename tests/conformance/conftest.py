@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.kube.client import Client
 from tests.conformance import targets
 from tests.conformance.targets import Target

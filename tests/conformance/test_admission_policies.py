@@ -12,7 +12,8 @@ from echelon.api.admissionregistration import (
     VALIDATING_ADMISSION_POLICY_BINDING,
 )
 from echelon.api.base import JSONObject
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.kube.client import Client, MergePatch, WriteOptions
 from echelon.kube.errors import ApiError, Invalid
 from tests.conformance.targets import Target

@@ -18,7 +18,7 @@ import pytest
 
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.registry import AnyKind
 from echelon.kube.client import Client, DeleteOptions, JSONPatch, MergePatch, WriteOptions
 from echelon.kube.errors import ApiError

@@ -18,9 +18,9 @@ from echelon.api.cluster import (
     MANAGED_CLUSTER_SET,
     MANAGED_CLUSTER_SET_BINDING,
 )
-from echelon.api.core import NAMESPACE
 from echelon.api.events import EVENT
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.controllers.running import Controllers
 from echelon.controllers.settings import ControllerSettings

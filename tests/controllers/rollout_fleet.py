@@ -15,11 +15,12 @@ from typing import Any
 from echelon.agent.agent import Agent
 from echelon.agent.settings import hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.controller_revisions import CONTROLLER_REVISION
+from echelon.api.core import CONFIG_MAP
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET

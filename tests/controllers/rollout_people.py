@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
 
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
+from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.hub.client import InProcessClient
 from echelon.kube import config

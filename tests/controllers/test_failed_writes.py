@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
+from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET

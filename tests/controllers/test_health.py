@@ -6,7 +6,7 @@ from typing import Any
 
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.controllers.running import Controllers
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics

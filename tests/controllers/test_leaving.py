@@ -6,7 +6,7 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET

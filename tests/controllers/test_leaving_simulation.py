@@ -10,8 +10,8 @@ from echelon.agent.settings import FINALIZER
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import NAMESPACE
 from echelon.api.crd import crd
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from echelon.api.work import MANIFEST_WORK
 from echelon.controllers.running import Controllers

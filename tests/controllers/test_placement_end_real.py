@@ -10,9 +10,9 @@ from typing import Any
 from echelon.api import multicluster, registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers
 from echelon.kube.clock import SystemClock

@@ -12,7 +12,7 @@ import pytest
 
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers
 from echelon.controllers.settings import ControllerSettings

@@ -9,9 +9,10 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from echelon.api.core import CONFIG_MAP, SECRET
 from echelon.api.events import EVENT
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK

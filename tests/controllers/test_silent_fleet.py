@@ -8,8 +8,8 @@ from typing import Any
 
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET
 from echelon.api.coordination import LEASE
-from echelon.api.core import NAMESPACE
 from echelon.api.events import EVENT
+from echelon.api.namespaces import NAMESPACE
 from tests.controllers.hub import Hub, names, now, told
 from tests.controllers.strict import STRICT
 

@@ -137,6 +137,20 @@ def test_an_absence_that_was_not_taken_in_is_found() -> None:
     told(story, settings=FORGIVING)
 
 
+def test_one_failure_after_the_other_is_taken_in(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place([("", ["c1", "c2", "c3"])])
+        await world.roll_out()
+        world.start()
+        await world.settle()
+        for cluster in ("c1", "c2", "c3"):
+            await world.report(cluster, progressing="True", degraded="True")
+        await world.settle()
+
+    told(story, settings=FORGIVING)
+    assert [record.getMessage() for record in caplog.records if "a handler failed" in record.getMessage()] == []
+
+
 def test_a_life_with_a_handler_that_fails_is_a_failed_seed() -> None:
     """So the simulation would notice it, and does not notice anything where handlers do their work."""
     simulate(ONE, 1, Faults())

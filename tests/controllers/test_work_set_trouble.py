@@ -2,7 +2,7 @@
 
 import pytest
 
-from echelon.api.core import NAMESPACE
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT_DECISION
 from tests.controllers.hub import INDEX_LABEL, NS
 from tests.controllers.work_world import EVERYWHERE, WorkWorld, progressive, told

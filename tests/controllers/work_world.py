@@ -7,12 +7,11 @@ from typing import Any
 
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
-from echelon.api.core import NAMESPACE
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.events import EVENT
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import GROUP, MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet

@@ -11,8 +11,9 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
-from echelon.api.core import NAMESPACE, POD
+from echelon.api.core import POD
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK

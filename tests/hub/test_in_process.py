@@ -14,7 +14,8 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
-from echelon.api.core import CONFIG_MAP, NAMESPACE, ConfigMap
+from echelon.api.core import CONFIG_MAP, ConfigMap
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE_BINDING
 from echelon.hub.access.identity import AUTHENTICATED, User
 from echelon.hub.client import InProcessClient

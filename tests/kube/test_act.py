@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.engine.plan import Apply, Create, Delete, Emit, InOrder, Patch, Plan, Reference, Together
 from echelon.fleet.loop import run
 from echelon.hub.client import InProcessClient

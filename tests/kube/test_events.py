@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
 from echelon.api.events import EVENT, Event
+from echelon.api.namespaces import NAMESPACE
 from echelon.engine.plan import Emit, Reference
 from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient

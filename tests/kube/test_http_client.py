@@ -10,7 +10,8 @@ import pytest
 from tests.kube.scripted_server import Answer, Request, Script, ScriptedServer, answering, scripted
 
 from echelon.api.apps import DEPLOYMENT
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.kube import errors
 from echelon.kube.client import (
     Client,

@@ -9,7 +9,8 @@ import pytest
 from tests.hub.conftest import HubProcess
 
 from echelon.api.apps import DEPLOYMENT
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.kube import errors
 from echelon.kube.client import (
     ApplyPatch,

@@ -23,8 +23,9 @@ from echelon.api.cluster import (
     ManagedClusterVersion,
 )
 from echelon.api.coordination import LEASE
-from echelon.api.core import NAMESPACE, NODE
+from echelon.api.core import NODE
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.times import format_micro_time, format_time
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
 from echelon.engine.conditions import set_condition

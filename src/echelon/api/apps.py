@@ -3,11 +3,12 @@
 from typing import Annotated, Any
 
 from echelon.api.base import APIStruct, IntOrString, field
-from echelon.api.daemonsets import ControllerRevision, DaemonSet
+from echelon.api.controller_revisions import CONTROLLER_REVISION
+from echelon.api.daemonsets import DaemonSet
 from echelon.api.kinds import Column, Kind, Scale
 from echelon.api.meta import LabelSelector, ObjectMeta, PlainCondition
 from echelon.api.pods import PodTemplateSpec
-from echelon.api.printing import AGE, CONTAINERS, SELECTOR, controller, count, labels_cell, ready_of_wanted
+from echelon.api.printing import AGE, CONTAINERS, SELECTOR, count, labels_cell, ready_of_wanted
 from echelon.api.statefulsets import StatefulSet
 
 
@@ -202,14 +203,4 @@ DAEMON_SET = Kind(
         SELECTOR,
     ),
 )
-CONTROLLER_REVISION = Kind(
-    "apps",
-    "v1",
-    "ControllerRevision",
-    "controllerrevisions",
-    ControllerRevision,
-    builtin=True,
-    columns=(Column("Controller", cell=controller), Column("Revision", ".revision", type="integer"), AGE),
-)
-
 KINDS: tuple[Kind[Any], ...] = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION)

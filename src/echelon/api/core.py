@@ -3,11 +3,12 @@
 Larger kinds of the group have modules of their own; all of the group's kinds are listed here.
 """
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from echelon.api.base import APIStruct, JSONObject, field
+from echelon.api.base import APIStruct, field
 from echelon.api.kinds import Column, Kind
-from echelon.api.meta import ObjectMeta, PlainCondition
+from echelon.api.meta import ObjectMeta
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.nodes import Node
 from echelon.api.podprinting import pod_ip, pod_readiness_gates, pod_ready, pod_restarts, pod_status
 from echelon.api.pods import Pod
@@ -31,35 +32,12 @@ from echelon.api.printing import (
     service_external_ip,
     service_ports,
 )
+from echelon.api.references import EventSource, ObjectReference
+from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.services import Service
-from echelon.api.volumes import LocalObjectReference, PersistentVolumeClaim
+from echelon.api.volumes import PersistentVolumeClaim
 
 Base64: TypeAlias = Annotated[str, field("Bytes in base64.", format="byte")]
-
-
-class NamespaceSpec(APIStruct, frozen=True, gc=False, kw_only=True):
-    """What happens when a namespace ends."""
-
-    finalizers: Annotated[list[str], field("What must be done before the namespace is gone.", atomic=True)] = []
-
-
-class NamespaceStatus(APIStruct, frozen=True, gc=False, kw_only=True):
-    """State of a namespace."""
-
-    phase: Annotated[str, field("Active or Terminating.")] = ""
-    conditions: Annotated[
-        list[PlainCondition], field("What keeps it from ending.", list_map_keys=("type",), patch_merge_key="type")
-    ] = []
-
-
-class Namespace(APIStruct, frozen=True, gc=False, kw_only=True):
-    """A scope for names."""
-
-    api_version: str = "v1"
-    kind: str = "Namespace"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[NamespaceSpec, field("What happens when it ends.")] = NamespaceSpec()
-    status: Annotated[NamespaceStatus, field("Its state.")] = NamespaceStatus()
 
 
 class ConfigMap(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -85,42 +63,6 @@ class Secret(APIStruct, frozen=True, gc=False, kw_only=True):
         dict[str, str], field("Values as plain text; merged into `data` when written, never read.")
     ] = {}
     type: Annotated[str, field("What the secret is for.", default="Opaque")] = "Opaque"
-
-
-class ObjectReference(APIStruct, frozen=True, gc=False, kw_only=True):
-    """Points at an object, or a part of one."""
-
-    kind: Annotated[str, field("Kind of the object.")] = ""
-    namespace: Annotated[str, field("Namespace of the object.")] = ""
-    name: Annotated[str, field("Name of the object.")] = ""
-    uid: Annotated[str, field("UID of the object.")] = ""
-    api_version: Annotated[str, field("API version of the object.")] = ""
-    resource_version: Annotated[str, field("Version of the object.")] = ""
-    field_path: Annotated[str, field("Part of the object.")] = ""
-
-    schema_extra: ClassVar[JSONObject] = {"x-kubernetes-map-type": "atomic"}
-
-
-class ServiceAccount(APIStruct, frozen=True, gc=False, kw_only=True):
-    """An identity for programs."""
-
-    api_version: str = "v1"
-    kind: str = "ServiceAccount"
-    metadata: ObjectMeta = ObjectMeta()
-    secrets: Annotated[
-        list[ObjectReference], field("Secrets that its pods may use.", list_map_keys=("name",), patch_merge_key="name")
-    ] = []
-    image_pull_secrets: Annotated[
-        list[LocalObjectReference], field("Secrets for pulling images of its pods.", atomic=True)
-    ] = []
-    automount_service_account_token: Annotated[bool | None, field("Whether pods get a token.")] = None
-
-
-class EventSource(APIStruct, frozen=True, gc=False, kw_only=True):
-    """Who reported an event."""
-
-    component: Annotated[str, field("Component that reported.")] = ""
-    host: Annotated[str, field("Node that it ran on.")] = ""
 
 
 class EventSeries(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -152,19 +94,6 @@ class Event(APIStruct, frozen=True, gc=False, kw_only=True):
     reporting_instance: Annotated[str, field("Instance of that controller.", default="")] = ""
 
 
-NAMESPACE = Kind(
-    "",
-    "v1",
-    "Namespace",
-    "namespaces",
-    Namespace,
-    namespaced=False,
-    short_names=("ns",),
-    status=True,
-    builtin=True,
-    columns=(Column("Status", ".status.phase"), AGE),
-    selectable_fields=("status.phase",),
-)
 CONFIG_MAP = Kind(
     "",
     "v1",
@@ -184,9 +113,6 @@ SECRET = Kind(
     builtin=True,
     columns=(Column("Type", ".type"), Column("Data", type="integer", cell=secret_size), AGE),
     selectable_fields=("type",),
-)
-SERVICE_ACCOUNT = Kind(
-    "", "v1", "ServiceAccount", "serviceaccounts", ServiceAccount, short_names=("sa",), builtin=True, columns=(AGE,)
 )
 NODE = Kind(
     "",

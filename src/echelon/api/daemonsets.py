@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from echelon.api.base import APIStruct, IntOrString, JSONObject, field
+from echelon.api.base import APIStruct, IntOrString, field
 from echelon.api.meta import LabelSelector, ObjectMeta, PlainCondition
 from echelon.api.pods import PodTemplateSpec
 
@@ -66,13 +66,3 @@ class DaemonSet(APIStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[DaemonSetSpec, field("The pods that are wanted.")]
     status: Annotated[DaemonSetStatus, field("Its state.")] = DaemonSetStatus()
-
-
-class ControllerRevision(APIStruct, frozen=True, gc=False, kw_only=True):
-    """A stored revision of a workload."""
-
-    api_version: str = "apps/v1"
-    kind: str = "ControllerRevision"
-    metadata: ObjectMeta = ObjectMeta()
-    data: Annotated[JSONObject | None, field("The state that was stored.", preserve_unknown=True)] = None
-    revision: Annotated[int, field("Number of the revision.", format="int64")]

@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 from echelon.api.base import APIStruct, field
-from echelon.api.core import EventSource, ObjectReference
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
 from echelon.api.printing import event_columns
+from echelon.api.references import EventSource, ObjectReference
 
 
 class EventSeries(APIStruct, frozen=True, gc=False, kw_only=True):

@@ -20,7 +20,8 @@ from echelon.api.podscheduling import (
 )
 from echelon.api.podsecurity import PodSecurityContext
 from echelon.api.podstatus import PodStatus
-from echelon.api.volumes import LocalObjectReference, Volume
+from echelon.api.references import LocalObjectReference
+from echelon.api.volumes import Volume
 
 
 class HostAlias(APIStruct, frozen=True, gc=False, kw_only=True):

@@ -11,14 +11,7 @@ import msgspec
 from echelon.api.base import APIStruct, IntOrString, JSONObject, field
 from echelon.api.containers import ObjectFieldSelector, ResourceFieldSelector
 from echelon.api.meta import LabelSelector, ObjectMeta, ProbedCondition
-
-
-class LocalObjectReference(APIStruct, frozen=True, gc=False, kw_only=True):
-    """An object in the same namespace."""
-
-    name: Annotated[str, field("Name of the object.", default="")] = ""
-
-    schema_extra: ClassVar[JSONObject] = {"x-kubernetes-map-type": "atomic"}
+from echelon.api.references import LocalObjectReference
 
 
 class KeyToPath(APIStruct, frozen=True, gc=False, kw_only=True):

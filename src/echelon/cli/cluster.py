@@ -17,7 +17,7 @@ import click
 from echelon.agent.settings import FINALIZER as AGENT_FINALIZER
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE, Lease
-from echelon.api.core import NAMESPACE, Namespace
+from echelon.api.namespaces import NAMESPACE, Namespace
 from echelon.api.printing import human_duration
 from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork

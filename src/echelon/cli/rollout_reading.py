@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from echelon.api.apps import CONTROLLER_REVISION
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.rollout import RolloutStrategy, RolloutSummary

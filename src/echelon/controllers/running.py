@@ -17,9 +17,9 @@ from types import ModuleType
 from typing import Any
 
 from echelon.api.coordination import LEASE
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.multicluster import MULTICLUSTER_DECISION
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.times import parse_time
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.metrics import PlacementMetrics

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.batch import JOB
-from echelon.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE
+from echelon.api.core import CONFIG_MAP, SECRET, SERVICE
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.work.updating import DesiredObject, create_only, last_applied_of, update
 from echelon.hub.verbs.patch import merge_patch

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSetStatus

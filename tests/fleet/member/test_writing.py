@@ -7,9 +7,9 @@ from typing import Any
 from echelon.api.apps import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
-from echelon.api.core import NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.kruise import CLONE_SET
+from echelon.api.namespaces import NAMESPACE
 from echelon.fleet.member.trouble import CrashLoop, DiskFull, ImageError, Trouble
 from echelon.hub.server import ROOT
 from echelon.hub.verbs import admission

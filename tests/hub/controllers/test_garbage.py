@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.api.core import CONFIG_MAP, EVENT, NAMESPACE
+from echelon.api.core import CONFIG_MAP, EVENT
+from echelon.api.namespaces import NAMESPACE
 from echelon.fleet.loop import run
 from echelon.hub.client import InProcessClient
 from echelon.hub.controllers import run_controllers

@@ -14,7 +14,8 @@ import pytest
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.core import CONFIG_MAP, NAMESPACE
+from echelon.api.core import CONFIG_MAP
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE
 from echelon.api.work import MANIFEST_WORK
 from echelon.fleet.loop import run

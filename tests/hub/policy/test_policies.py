@@ -10,8 +10,9 @@ import pytest
 from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
-from echelon.api.core import CONFIG_MAP, EVENT, NAMESPACE, SECRET
+from echelon.api.core import CONFIG_MAP, EVENT, SECRET
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.policy.expressions import expressions_of

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from echelon.api.cluster import GROUP, ManagedCluster
-from echelon.api.core import NAMESPACE, Namespace
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE, Namespace
 from echelon.api.times import format_time
 from echelon.api.versions import newer
 from echelon.api.work import MANIFEST_WORK, ManifestWork

@@ -18,12 +18,13 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
-from echelon.api.core import NAMESPACE, SERVICE_ACCOUNT
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
+from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.times import format_time
 from echelon.api.versions import newer
 from echelon.api.work import GROUP as WORK

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.times import parse_time

@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.cluster import (
     MANAGED_CLUSTER,
     MANAGED_CLUSTER_SET,
     MANAGED_CLUSTER_SET_BINDING,
     ManagedCluster,
 )
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION

@@ -42,7 +42,7 @@ class WorkIndex:
             self._put(new, meta.namespace, meta.name, view)
             if before is None or _is_material(before, view):
                 concerned[new] = None
-        return concerned
+        return tuple(concerned)
 
     def has_failed(self, key: Key, work: ManifestWork) -> bool:
         """Whether a work of a set reports a failure."""

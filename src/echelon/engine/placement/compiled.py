@@ -6,6 +6,7 @@ empty fleet too, and evaluating what was compiled cannot fail.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
@@ -13,13 +14,15 @@ from echelon.api.keys import Key
 from echelon.api.labels import SelectorError
 from echelon.api.placement import Placement, PlacementSpec
 from echelon.api.scheduling import SpreadConstraint, Toleration
-from echelon.engine.cel import CompileError, Program
-from echelon.engine.placement import expressions, taints
+from echelon.engine.placement import taints
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
 from echelon.engine.placement.scores import PolicyError, WeightedPrioritizers, compile_prioritizers
 from echelon.engine.placement.selection import Selector, group_selector, selector
+
+if TYPE_CHECKING:
+    from echelon.engine.cel import Program
 
 MAX_NAME = 63  # decisions carry the name of their placement as the value of a label
 
@@ -38,7 +41,7 @@ class Predicate:
     """One way to be eligible: a selector, and expressions that must all be true."""
 
     selector: Selector
-    programs: tuple[Program, ...] = ()
+    programs: tuple["Program", ...] = ()
 
     def matches(self, cluster: Cluster, addons: ScoreIndex) -> bool:
         """Tell whether a cluster matches; expressions are asked last, because they cost most."""
@@ -46,6 +49,8 @@ class Predicate:
 
     def agrees(self, cluster: Cluster, addons: ScoreIndex) -> bool:
         """Tell whether all expressions are true of a cluster."""
+        from echelon.engine.placement import expressions  # noqa: PLC0415 - see `_programs`
+
         view = expressions.view(self.programs[0], cluster, addons)
         return view is not None and all(expressions.matches(program, view) for program in self.programs)
 
@@ -144,7 +149,13 @@ def _predicates(spec: PlacementSpec) -> tuple[Predicate, ...]:
     return tuple(found)
 
 
-def _programs(texts: Sequence[str], path: str) -> tuple[Program, ...]:
+def _programs(texts: Sequence[str], path: str) -> tuple["Program", ...]:
+    if not texts:
+        return ()
+    # Few placements have expressions, and a start should not wait for what it does not need.
+    from echelon.engine.cel import CompileError  # noqa: PLC0415
+    from echelon.engine.placement import expressions  # noqa: PLC0415
+
     found = []
     for index, text in enumerate(texts):
         try:

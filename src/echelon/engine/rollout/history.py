@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
+from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.times import parse_time
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.milestones import NO_MILESTONES, Milestones, read_milestones

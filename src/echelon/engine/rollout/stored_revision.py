@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelon.api.base import JSONObject
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
 

@@ -14,7 +14,7 @@ import msgspec
 
 from echelon.api.base import APIStruct, JSONObject
 from echelon.api.base import field as described
-from echelon.api.daemonsets import ControllerRevision
+from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.meta import ObjectMeta
 from echelon.api.times import parse_time
 from echelon.api.work import ManifestWork, ManifestWorkSpec

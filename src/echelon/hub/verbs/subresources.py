@@ -10,8 +10,9 @@ from echelon.api import jsonpath, labels
 from echelon.api.authentication import TokenRequest
 from echelon.api.autoscaling import Scale
 from echelon.api.base import JSON, APIStruct, JSONObject
-from echelon.api.core import Namespace, ObjectReference
 from echelon.api.meta import ObjectMeta
+from echelon.api.namespaces import Namespace
+from echelon.api.references import ObjectReference
 from echelon.api.schema import schema_of
 from echelon.api.times import format_time
 from echelon.hub.access.tokens import DEFAULT_LIFETIME
