@@ -24,7 +24,6 @@ from echelon.api.core import CONFIG_MAP, NAMESPACE
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers, Lease
-from echelon.controllers.settings import ControllerSettings
 from echelon.engine.placement import desired
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.publish import publish
@@ -35,6 +34,7 @@ from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import CRDS, INDEX_LABEL, NAME_LABEL, NS, SET_LABEL
+from tests.controllers.strict import STRICT
 
 STABLE = [f"s{number}" for number in range(7)]
 CHURNING = [f"x{number}" for number in range(4)]
@@ -183,7 +183,7 @@ async def controller(client: FaultyClient, *, name: str = "only", lease: Lease |
         random=chance,
         metrics=Metrics(),
         instance=name,
-        settings=ControllerSettings(strict=True),
+        settings=STRICT,
     )
     await made.run(lease)
 

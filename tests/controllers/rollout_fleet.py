@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from echelon.agent.agent import Agent
-from echelon.agent.settings import hub_hash
+from echelon.agent.settings import Settings, hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import CONTROLLER_REVISION
 from echelon.api.base import JSONObject
@@ -24,7 +24,6 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
-from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.loop import running
 from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
@@ -43,6 +42,7 @@ from tests.controllers.placement_world import cluster, create
 from tests.controllers.rollout_people import CLUSTERS
 from tests.controllers.rollout_witness import Witness
 from tests.controllers.rollout_world import observer_of
+from tests.controllers.strict import STRICT
 from tests.controllers.work_world import CRDS, template
 
 GROUPS = ("canary", "one", "two")
@@ -178,9 +178,8 @@ class Fleet:
         chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         observer = observer_of(self.world)
         seen = Witness(self._fated(name, client), observer.register, MANIFEST_WORK.resource)
-        settings = ControllerSettings(strict=True)
         controllers = Controllers(
-            seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=settings
+            seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=STRICT
         )
         await controllers.run()
 
@@ -195,6 +194,7 @@ class Fleet:
             random=Random(running().random.getrandbits(64)),  # noqa: S311 - repeatable on purpose
             metrics=Metrics(),
             hub_hash=HUB,
+            settings=Settings(strict=True),
         )
         await agent.run()
 
