@@ -28,6 +28,7 @@ from echelon.engine.placement import desired
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.publish import publish
 from echelon.engine.placement.slices import reslice
+from echelon.engine.placement.status import PUBLISHED
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
@@ -306,7 +307,8 @@ def everything_is_published(world: World) -> str | None:
     counts = {group["decisionGroupIndex"]: group["clusterCount"] for group in told.get("decisionGroups", [])}
     if counts != sizes or told.get("numberOfSelectedClusters") != len(wanted):
         return f"the status is {told}, and there are {sizes}"
-    return None
+    failing = [each for each in told["conditions"] if (each["type"], each["status"]) == (PUBLISHED, "False")]
+    return f"all is written, and the status still says {failing}" if failing else None
 
 
 async def build(world: World) -> None:
