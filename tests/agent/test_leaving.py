@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from echelon.agent.agent import Agent
+from echelon.agent.settings import Settings
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.core import CONFIG_MAP
@@ -26,6 +27,7 @@ from echelon.hub.client import InProcessClient
 from echelon.kube.client import DeleteOptions
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, HUB, World, config_map, world
+from tests.controllers.strict import STRICT, end
 
 LABEL = "cluster.open-cluster-management.io/managedCluster"
 
@@ -42,6 +44,7 @@ def start_agent(here: World) -> None:
         random=Random(1),  # noqa: S311 - repeatable on purpose
         metrics=Metrics(),
         hub_hash=HUB,
+        settings=Settings(strict=True),
     )
     here.agents.append(asyncio.create_task(agent.run()))
 
@@ -65,7 +68,13 @@ def told(story: Callable[[World], Awaitable[None]], *, seed: int = 0) -> None:
             names = ["cluster-registration", "cluster-health"]
             chance = Random(1)  # noqa: S311 - repeatable on purpose
             made = Controllers(
-                here.hub.client, running().clock, names, random=chance, metrics=Metrics(), instance="test"
+                here.hub.client,
+                running().clock,
+                names,
+                random=chance,
+                metrics=Metrics(),
+                instance="test",
+                settings=STRICT,
             )
             serving = asyncio.create_task(made.run())
             start_agent(here)
@@ -75,8 +84,7 @@ def told(story: Callable[[World], Awaitable[None]], *, seed: int = 0) -> None:
             await asyncio.sleep(900)
             assert here.hub.writes_since(mark) == []
             assert not serving.done()
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await end(serving)
 
     run(main(), seed)
 

@@ -22,6 +22,7 @@ from echelon.hub.client import InProcessClient
 from echelon.kube.errors import Gone
 from echelon.kube.metrics import Metrics
 from tests.agent.world import CLUSTER, HUB, World, condition, config_map, told, world
+from tests.controllers.strict import STRICT, end
 
 
 async def node(here: World, name: str, cpu: str, memory: str, **labels: str) -> None:
@@ -148,7 +149,9 @@ def test_a_cluster_that_is_not_known_registers_and_waits_to_be_accepted() -> Non
         async with world(accepted=False) as here:
             clock, chance = running().clock, Random(1)  # noqa: S311 - repeatable on purpose
             names = ["cluster-registration", "cluster-health"]
-            controllers = Controllers(here.hub.client, clock, names, random=chance, metrics=Metrics(), instance="test")
+            controllers = Controllers(
+                here.hub.client, clock, names, random=chance, metrics=Metrics(), instance="test", settings=STRICT
+            )
             serving = asyncio.create_task(controllers.run())
             here.start()
             await asyncio.sleep(100)
@@ -165,8 +168,7 @@ def test_a_cluster_that_is_not_known_registers_and_waits_to_be_accepted() -> Non
             assert seen.spec.taints == []
             await here.work(config_map("one"))
             assert await here.member.has(CONFIG_MAP, "one")
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await end(serving)
 
     run(main(), 3)
 
@@ -185,7 +187,9 @@ def test_an_agent_needs_no_more_than_the_rights_that_it_is_given() -> None:
                 }
             )
             names = ["cluster-registration"]
-            controllers = Controllers(here.hub.client, clock, names, random=chance, metrics=Metrics(), instance="test")
+            controllers = Controllers(
+                here.hub.client, clock, names, random=chance, metrics=Metrics(), instance="test", settings=STRICT
+            )
             serving = asyncio.create_task(controllers.run())
             mine = InProcessClient(here.hub.cluster, User("agent", (agent_group(CLUSTER), "system:authenticated")))
             member = here.member.client
@@ -198,7 +202,7 @@ def test_an_agent_needs_no_more_than_the_rights_that_it_is_given() -> None:
                 random=chance,
                 metrics=Metrics(),
                 hub_hash=HUB,
-                settings=Settings(),
+                settings=Settings(strict=True),
             )
             here.agents.append(asyncio.create_task(agent.run()))
             await asyncio.sleep(10)
@@ -207,7 +211,6 @@ def test_an_agent_needs_no_more_than_the_rights_that_it_is_given() -> None:
             assert condition((await cluster(here)).status.conditions, "ManagedClusterJoined").status == "True"
             await asyncio.sleep(61)
             assert await here.hub.has(LEASE, "managed-cluster-lease", CLUSTER)
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            await end(serving)
 
     run(main(), 4)

@@ -34,6 +34,7 @@ from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.errors import ApiError, NotFound
 from echelon.kube.metrics import Metrics
+from tests.controllers.strict import end
 
 CLUSTER = "c1"
 HUB = hub_hash("https://hub.example")
@@ -181,10 +182,8 @@ class World:
         return self.agents[-1]
 
     async def stop(self) -> None:
-        for task in self.agents:
-            task.cancel()
-        await asyncio.gather(*self.agents, return_exceptions=True)
-        self.agents.clear()
+        agents, self.agents = self.agents, []
+        await end(*agents)
 
     async def settle(self, seconds: float = 8.0) -> None:
         """Let time pass: far more than an agent needs, less than any of its routines."""

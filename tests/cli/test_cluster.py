@@ -10,8 +10,10 @@ from random import Random
 from typing import Any
 
 from click.testing import CliRunner, Result
+from tests.controllers.strict import STRICT, end
 
 from echelon.agent.agent import Agent
+from echelon.agent.settings import Settings as AgentSettings
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
@@ -60,6 +62,7 @@ class Place:
             random=CHANCE,
             metrics=Metrics(),
             hub_hash="hub",
+            settings=AgentSettings(strict=True),
         )
         self.tasks.append(asyncio.create_task(agent.run()))
 
@@ -87,7 +90,13 @@ async def place(directory: Path) -> AsyncIterator[Place]:
                 await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
         write_kubeconfig(hub, here.kubeconfig)
         made = Controllers(
-            client, SystemClock(), ["cluster-registration"], random=CHANCE, metrics=Metrics(), instance="test"
+            client,
+            SystemClock(),
+            ["cluster-registration"],
+            random=CHANCE,
+            metrics=Metrics(),
+            instance="test",
+            settings=STRICT,
         )
         here.tasks.append(asyncio.create_task(made.run()))
         await create(client, MANAGED_CLUSTER, "eu-1", {"hubAcceptsClient": True})
@@ -95,10 +104,10 @@ async def place(directory: Path) -> AsyncIterator[Place]:
         await create(client, MANIFEST_WORK, "w", {"workload": {"manifests": [MANIFEST]}}, "eu-1")
         yield here
     finally:
-        for task in here.tasks:
-            task.cancel()
-        await asyncio.gather(*here.tasks, return_exceptions=True)
-        await hub.stop()
+        try:
+            await end(*here.tasks)
+        finally:
+            await hub.stop()
 
 
 async def create(client: Client, kind: Kind[Any], name: str, spec: JSONObject, namespace: str = "") -> None:
@@ -117,8 +126,7 @@ async def held_by_an_agent_that_is_gone(here: Place) -> None:
 
     await here.until(reported)
     agent = here.tasks.pop()
-    agent.cancel()
-    await asyncio.gather(agent, return_exceptions=True)
+    await end(agent)
     long_ago = (datetime.now(UTC) - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     body = MergePatch({"spec": {"renewTime": long_ago}})
     await here.hub.client().patch(LEASE, "managed-cluster-lease", body, "eu-1")

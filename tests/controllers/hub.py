@@ -31,6 +31,7 @@ from echelon.kube.client import MergePatch
 from echelon.kube.clock import Clock
 from echelon.kube.errors import AlreadyExists
 from echelon.kube.metrics import Metrics
+from tests.controllers.strict import STRICT, end
 
 NS = "apps"
 SET_LABEL = f"{GROUP}/clusterset"
@@ -88,7 +89,7 @@ class Hub:
     namespace: str = NS
     prefix: str = ""  # of the names of what is in no namespace
     patience: float = 0.0  # seconds of real time within which controllers answer; 0 where time is virtual
-    settings: ControllerSettings = field(default_factory=ControllerSettings)
+    settings: ControllerSettings = STRICT
     metrics: Metrics = field(default_factory=Metrics)
     sight: Sight = field(default_factory=Sight)
     commits: list[str] = field(default_factory=list)
@@ -111,9 +112,7 @@ class Hub:
         return self.controllers[-1]
 
     async def stop(self) -> None:
-        for task in self.controllers:
-            task.cancel()
-        await asyncio.gather(*self.controllers, return_exceptions=True)
+        await end(*self.controllers)
 
     async def settle(self, seconds: float = 5.0) -> None:
         """Let time pass, far more than controllers need."""

@@ -25,17 +25,18 @@ from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers, Lease
-from echelon.controllers.settings import ControllerSettings
 from echelon.engine.placement import desired
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.publish import publish
 from echelon.engine.placement.slices import reslice
+from echelon.engine.placement.status import PUBLISHED
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import CRDS, INDEX_LABEL, NAME_LABEL, NS, SET_LABEL
+from tests.controllers.strict import STRICT
 
 STABLE = [f"s{number}" for number in range(7)]
 CHURNING = [f"x{number}" for number in range(4)]
@@ -184,7 +185,7 @@ async def controller(client: FaultyClient, *, name: str = "only", lease: Lease |
         random=chance,
         metrics=Metrics(),
         instance=name,
-        settings=ControllerSettings(strict=True),
+        settings=STRICT,
     )
     await made.run(lease)
 
@@ -307,7 +308,8 @@ def everything_is_published(world: World) -> str | None:
     counts = {group["decisionGroupIndex"]: group["clusterCount"] for group in told.get("decisionGroups", [])}
     if counts != sizes or told.get("numberOfSelectedClusters") != len(wanted):
         return f"the status is {told}, and there are {sizes}"
-    return None
+    failing = [each for each in told["conditions"] if (each["type"], each["status"]) == (PUBLISHED, "False")]
+    return f"all is written, and the status still says {failing}" if failing else None
 
 
 async def build(world: World) -> None:

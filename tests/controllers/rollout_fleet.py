@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from echelon.agent.agent import Agent
-from echelon.agent.settings import hub_hash
+from echelon.agent.settings import Settings, hub_hash
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CLUSTER_SET_BINDING
@@ -25,7 +25,6 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.running import Controllers
-from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.loop import running
 from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
@@ -44,6 +43,7 @@ from tests.controllers.placement_world import cluster, create
 from tests.controllers.rollout_people import CLUSTERS
 from tests.controllers.rollout_witness import Witness
 from tests.controllers.rollout_world import observer_of
+from tests.controllers.strict import STRICT
 from tests.controllers.work_world import CRDS, template
 
 GROUPS = ("canary", "one", "two")
@@ -179,9 +179,8 @@ class Fleet:
         chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         observer = observer_of(self.world)
         seen = Witness(self._fated(name, client), observer.register, MANIFEST_WORK.resource)
-        settings = ControllerSettings(strict=True)
         controllers = Controllers(
-            seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=settings
+            seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=STRICT
         )
         await controllers.run()
 
@@ -196,6 +195,7 @@ class Fleet:
             random=Random(running().random.getrandbits(64)),  # noqa: S311 - repeatable on purpose
             metrics=Metrics(),
             hub_hash=HUB,
+            settings=Settings(strict=True),
         )
         await agent.run()
 

@@ -44,7 +44,7 @@ async def state(hub: Hub, name: str = "c") -> tuple[str, str, list[str]]:
 def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_is_tainted() -> None:
     async def story(hub: Hub) -> None:
         await joined(hub)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         for _ in range(10):
             await asyncio.sleep(60)
             await renew(hub)
@@ -64,7 +64,7 @@ def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_is_tainted() -
 def test_a_wrong_clock_on_the_cluster_does_not_matter() -> None:
     async def story(hub: Hub) -> None:
         await joined(hub)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         for minute in range(10):
             await asyncio.sleep(60)
             await renew(hub, says=f"1999-01-01T00:{minute:02d}:00.000000Z")
@@ -79,7 +79,7 @@ def test_a_wrong_clock_on_the_cluster_does_not_matter() -> None:
 def test_the_lease_duration_of_the_cluster_counts() -> None:
     async def story(hub: Hub) -> None:
         await joined(hub, lease_seconds=10)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         await asyncio.sleep(48)
         assert (await state(hub))[0] == "True"
         await asyncio.sleep(5)
@@ -92,7 +92,7 @@ def test_taints_follow_the_available_condition_and_leave_others_alone() -> None:
     async def story(hub: Hub) -> None:
         await joined(hub)
         await hub.patch(MANAGED_CLUSTER, "c", {"spec": {"taints": [{"key": "mine", "effect": "NoSelect"}]}})
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         for status, expected in (
             ("False", ["mine", UNAVAILABLE]),
             ("True", ["mine"]),
@@ -113,7 +113,7 @@ async def times(hub: Hub, name: str = "c") -> dict[str, str | None]:
 def test_a_taint_without_a_time_is_stamped_and_one_with_a_time_is_left_alone() -> None:
     async def story(hub: Hub) -> None:
         await joined(hub)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         await hub.settle()
         old, before = "2020-01-01T00:00:00Z", now().strftime("%Y-%m-%dT%H:%M:%SZ")
         taints = [{"key": "new", "effect": "NoSelect"}, {"key": "old", "effect": "NoSelect", "timeAdded": old}]
@@ -139,7 +139,7 @@ def test_a_taint_without_a_time_is_stamped_and_one_with_a_time_is_left_alone() -
 def test_a_cluster_of_which_nothing_is_known_is_unreachable() -> None:
     async def story(hub: Hub) -> None:
         await hub.cluster("c")
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         await hub.settle()
         cluster = await hub.client.get(MANAGED_CLUSTER, "c")
         assert [taint.key for taint in cluster.spec.taints] == [UNREACHABLE]

@@ -19,7 +19,6 @@ from echelon.engine.cluster_health import LEASE_NAME
 from echelon.kube.errors import ApiError
 from echelon.kube.informer import Delta, Informer
 from tests.controllers.hub import Hub, told
-from tests.controllers.strict import STRICT
 from tests.controllers.test_health import joined, renew, state
 
 
@@ -145,7 +144,7 @@ def test_nobody_is_given_up_sooner_or_later_because_a_clock_is_set(jump: timedel
         clock: Any = Jumping(hub)
         hub.clock = clock
         await joined(hub)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         await renew(hub)
         await asyncio.sleep(200)
         clock.ahead = jump

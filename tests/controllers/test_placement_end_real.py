@@ -21,6 +21,7 @@ from echelon.kube.errors import NotFound
 from echelon.kube.http import HttpClient
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import CRDS, NS, SET_LABEL
+from tests.controllers.strict import STRICT, end
 from tests.environment import ControlPlane, Programs
 
 PATIENCE_SECONDS = 120.0
@@ -83,13 +84,13 @@ def test_what_was_decided_goes_with_the_placement(kubernetes: Programs, tmp_path
                 random=Random(1),  # noqa: S311 - jitter is no secret
                 metrics=Metrics(),
                 instance="test",
+                settings=STRICT,
             )
             working = asyncio.create_task(made.run())
             try:
                 await live(client)
             finally:
-                working.cancel()
-                await asyncio.gather(working, return_exceptions=True)
+                await end(working)
 
     with ControlPlane(kubernetes, tmp_path, controller_manager=True) as plane:
         asyncio.run(main(plane.access.kubeconfig))

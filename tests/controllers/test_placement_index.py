@@ -7,6 +7,7 @@ from echelon.api.cluster import ManagedCluster
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.placement.index import OPT_OUT_ANNOTATION, PlacementCaches, PlacementIndex
+from echelon.controllers.settings import ControllerSettings
 from echelon.kube.clock import Clock
 from echelon.kube.informer import Delta
 from tests.controllers.hub import NS, Hub, told
@@ -24,7 +25,7 @@ def test_a_change_whose_handler_failed_is_made_good() -> None:
 
     async def story(hub: Hub) -> None:
         await hub.bound_set()
-        hub.start()
+        hub.start(settings=ControllerSettings())  # not strict: a difference is to be put right, not to end it
         await hub.place()
         await hub.clusters(["a"])
         await hub.settle()

@@ -15,7 +15,6 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET, MANAGED_CL
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.controllers.running import Controllers
-from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
 from echelon.kube.client import Client, MergePatch
@@ -23,6 +22,7 @@ from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
 from tests.budgets import Lives
 from tests.controllers.hub import CRDS, NS, SET_LABEL
+from tests.controllers.strict import STRICT
 
 STABLE = [f"s{number}" for number in range(6)]
 FAULTS = Faults(stale=0.3, stale_revisions=60, stale_seconds=(20.0, 120.0), gone=0.3, close=0.5, crash=0.02)
@@ -56,7 +56,7 @@ async def controller(client: FaultyClient) -> None:
         random=chance,
         metrics=Metrics(),
         instance="simulated",
-        settings=ControllerSettings(strict=True),
+        settings=STRICT,
     ).run()
 
 

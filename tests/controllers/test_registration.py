@@ -23,7 +23,6 @@ from echelon.kube.client import Client, MergePatch
 from echelon.kube.errors import Forbidden, NotFound
 from tests.controllers import hub as world
 from tests.controllers.hub import Hub
-from tests.controllers.strict import STRICT
 
 CONTROLLER = "cluster-registration"
 WORK = {"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]}}}
@@ -113,7 +112,7 @@ async def border(mine: Client, a: str = "a", b: str = "b") -> None:
 
 def test_an_accepted_cluster_gets_a_namespace_and_its_agent_rights_in_it_only() -> None:
     async def story(hub: Hub) -> None:
-        hub.start(CONTROLLER, settings=STRICT)
+        hub.start(CONTROLLER)
         await hub.clusters(["a", "b"])
         await hub.settle()
         for name in ("a", "b"):
@@ -136,7 +135,7 @@ def test_an_accepted_cluster_gets_a_namespace_and_its_agent_rights_in_it_only() 
 
 def test_a_cluster_that_nobody_accepted_gets_nothing() -> None:
     async def story(hub: Hub) -> None:
-        hub.start(CONTROLLER, settings=STRICT)
+        hub.start(CONTROLLER)
         await hub.create(MANAGED_CLUSTER, "a", spec={"hubAcceptsClient": False})
         await hub.settle()
         with pytest.raises(NotFound):
@@ -154,7 +153,7 @@ async def rights(hub: Hub) -> int:
 
 def test_the_rights_end_with_the_acceptance_and_come_back_with_it() -> None:
     async def story(hub: Hub) -> None:
-        hub.start(CONTROLLER, settings=STRICT)
+        hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
         assert await rights(hub) == 4
@@ -177,7 +176,7 @@ def test_the_rights_end_with_the_acceptance_and_come_back_with_it() -> None:
 
 def test_rights_that_somebody_removes_or_widens_are_put_right() -> None:
     async def story(hub: Hub) -> None:
-        hub.start(CONTROLLER, settings=STRICT)
+        hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
         name = "open-cluster-management:a:agent"
@@ -195,7 +194,7 @@ def test_rights_that_somebody_removes_or_widens_are_put_right() -> None:
 def test_a_namespace_that_was_there_before_is_taken() -> None:
     async def story(hub: Hub) -> None:
         await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "a", "labels": {"team": "blue"}}})
-        hub.start(CONTROLLER, settings=STRICT)
+        hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
         labels = (await hub.client.get(NAMESPACE, "a")).metadata.labels
@@ -208,7 +207,7 @@ def test_a_namespace_that_was_there_before_is_taken() -> None:
 
 def test_the_acceptance_is_said_of_the_present_spec() -> None:
     async def story(hub: Hub) -> None:
-        hub.start(CONTROLLER, settings=STRICT)
+        hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
         began = (await hub.client.get(MANAGED_CLUSTER, "a")).status.conditions[0].last_transition_time

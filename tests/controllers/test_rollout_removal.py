@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,10 +19,10 @@ from echelon.engine.rollout.thresholds import Threshold
 from echelon.fleet.loop import running
 from echelon.kube.errors import Unavailable
 from tests.controllers.hub import NS
+from tests.controllers.strict import STRICT
 from tests.controllers.work_world import TRUSTING, Groups, WorkWorld, told
 
 ABC: Groups = [("", ["a", "b", "c"])]
-CAREFUL = ControllerSettings(strict=True)
 SOON = 3.0  # seconds within which a deselected cluster loses its work
 
 
@@ -68,7 +69,7 @@ async def exchange(world: WorkWorld) -> None:
     await world.slice("p-decision-1", 0, "", ["a", "b", "d"])
 
 
-@pytest.mark.parametrize("settings", [TRUSTING, CAREFUL], ids=["trusting", "careful"])
+@pytest.mark.parametrize("settings", [TRUSTING, STRICT], ids=["trusting", "careful"])
 @pytest.mark.parametrize("owned", [False, True], ids=["labelled", "owned"])
 @pytest.mark.parametrize("change", [shrink, exchange])
 def test_a_deselected_cluster_loses_its_work_soon_whoever_wrote_the_decisions(
@@ -93,7 +94,7 @@ def test_a_deselected_cluster_loses_its_work_soon_whoever_wrote_the_decisions(
     told(story, settings=settings)
 
 
-@pytest.mark.parametrize("settings", [TRUSTING, CAREFUL], ids=["trusting", "careful"])
+@pytest.mark.parametrize("settings", [TRUSTING, STRICT], ids=["trusting", "careful"])
 def test_a_placement_whose_status_tells_of_no_groups_is_rolled_out_and_shrinks(settings: ControllerSettings) -> None:
     async def story(world: WorkWorld) -> None:
         await world.place([("", ["a", "b", "c"])])
@@ -125,7 +126,7 @@ def test_decisions_that_nobody_owns_are_believed_when_they_have_been_the_same_fo
         await world.settle(1.5)
         assert await world.at("1") == ["a", "b", "c"]
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 def test_decisions_of_others_are_ignored_where_a_placement_owns_some_and_that_is_told() -> None:
@@ -143,7 +144,7 @@ def test_decisions_of_others_are_ignored_where_a_placement_owns_some_and_that_is
         assert note.startswith("p: made-by-hand have its label")
         assert "made-by-hand" in (await world.condition("PlacementVerified")).message
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 def test_a_decision_made_by_hand_brings_nothing_to_a_cluster_of_no_bound_set() -> None:
@@ -164,7 +165,7 @@ def test_a_decision_made_by_hand_brings_nothing_to_a_cluster_of_no_bound_set() -
         await world.settle(10)
         assert await world.at("1") == ["a", "victim"]
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 @pytest.mark.parametrize("others", [1, 120])
@@ -188,7 +189,7 @@ def test_the_command_line_waits_for_no_cluster_that_may_not_be_written(others: i
         (line,) = [each for group in picture.groups for each in group.clusters if each.name == "victim"]
         assert line.state == "skipped"
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 def test_the_command_line_calls_nothing_complete_while_clusters_have_yet_to_lose_their_works() -> None:
@@ -213,7 +214,7 @@ def test_the_command_line_calls_nothing_complete_while_clusters_have_yet_to_lose
         assert await world.at("1") == ["a"]
         assert (await drawn(world)).state == "complete"
 
-    told(story, settings=ControllerSettings(max_removals=Threshold(number=1)))
+    told(story, settings=replace(STRICT, max_removals=Threshold(number=1)))
 
 
 def test_a_cluster_that_leaves_its_set_keeps_its_work_until_that_is_approved() -> None:
@@ -233,7 +234,7 @@ def test_a_cluster_that_leaves_its_set_keeps_its_work_until_that_is_approved() -
         await world.settle(10)
         assert await world.at("1") == ["a", "b"]
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 def hub_label() -> str:
@@ -294,7 +295,7 @@ def test_a_mistake_in_a_placement_costs_no_workload_and_is_told(
         assert (await world.events()).count("RolloutComplete") == 1
         assert await world.counts() == {"total": 3, "available": 3, "applied": 3, "updated": 3}
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 async def taint(world: WorkWorld, name: str, *, tainted: bool) -> None:
@@ -320,7 +321,7 @@ def test_a_cluster_whose_control_plane_restarts_keeps_its_work_and_one_that_stay
         await world.settle(20)
         assert await world.at("1") == ["b", "c"]
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
 
 
 class Mute:

@@ -114,7 +114,7 @@ def test_when_the_share_falls_all_get_their_full_grace_and_who_is_dead_is_given_
     async def story(hub: Hub) -> None:
         agents = Agents(hub, *names("c", 10))
         await agents.join()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = set(agents.clusters[:6])
         await agents.live(20)
         agents.silent = {"c000", "c001"}
@@ -142,7 +142,7 @@ def test_a_short_silence_of_most_gives_a_dead_cluster_its_full_grace_too() -> No
     async def story(hub: Hub) -> None:
         agents = Agents(hub, *names("c", 10))
         await agents.join()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = set(agents.clusters[:6])
         await agents.live(3)
         agents.silent = {"c000"}
@@ -159,11 +159,11 @@ def test_a_restart_in_the_middle_gives_nobody_up_and_tells_nobody_again() -> Non
     async def story(hub: Hub) -> None:
         agents = Agents(hub, *names("c", 10))
         await agents.join()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = set(agents.clusters[:6])
         await agents.live(20)
         await hub.stop()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         await hub.settle()
         assert measured(hub, "echelon_clusters_silent") == 6, "which it reads from the leases"
         await agents.live(20)
@@ -186,7 +186,7 @@ def test_after_a_restart_who_was_given_up_days_ago_is_not_counted() -> None:
         for name in agents.clusters[:6]:
             old = {"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}}
             await hub.patch(LEASE, "managed-cluster-lease", old, name)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = set(agents.clusters[:7])
         await agents.live(7)
         assert await agents.tainted() == list(agents.clusters[:7])
@@ -201,7 +201,7 @@ def test_in_a_fleet_of_two_each_is_judged_by_itself() -> None:
     async def story(hub: Hub) -> None:
         agents = Agents(hub, "a", "b")
         await agents.join()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = {"a", "b"}
         await agents.live(6)
         assert await agents.tainted() == ["a", "b"]
@@ -215,7 +215,7 @@ def test_half_of_a_fleet_is_given_up() -> None:
     async def story(hub: Hub) -> None:
         agents = Agents(hub, *names("c", 10))
         await agents.join()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = set(agents.clusters[:5])
         await agents.live(6)
         assert await agents.tainted() == list(agents.clusters[:5])
@@ -241,7 +241,7 @@ def test_a_cluster_that_placements_keep_away_from_is_not_let_in_by_a_silent_flee
     async def story(hub: Hub) -> None:
         agents = Agents(hub, *names("c", 10))
         await agents.join()
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         agents.silent = {"c000"}
         await agents.live(6)
         assert await agents.tainted() == ["c000"]
@@ -266,7 +266,7 @@ def test_a_silence_of_all_for_more_than_a_day_ends_in_giving_them_up() -> None:
         for name in agents.clusters:
             nearly = {"spec": {"renewTime": clock(timedelta(hours=23, minutes=30))}}
             await hub.patch(LEASE, "managed-cluster-lease", nearly, name)
-        hub.start("cluster-health", settings=STRICT)
+        hub.start("cluster-health")
         await asyncio.sleep(30 * 60 + 290)
         assert await agents.tainted() == []
         assert await agents.unknown() == set(agents.clusters)

@@ -16,6 +16,7 @@ from echelon.kube.client import Event, Page
 from echelon.kube.errors import Gone
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import NS, Hub, hub, told
+from tests.controllers.strict import STRICT
 from tests.controllers.test_rolling_update import members, strategy
 
 
@@ -42,7 +43,8 @@ class Outdated(InProcessClient):
 
 def start(hub: Hub, client: InProcessClient) -> Metrics:
     chance, metrics = Random(1), Metrics()  # noqa: S311 - repeatable on purpose
-    made = Controllers(client, running().clock, ["placement"], random=chance, metrics=metrics, instance="next")
+    names = ["placement"]
+    made = Controllers(client, running().clock, names, random=chance, metrics=metrics, instance="next", settings=STRICT)
     hub.controllers.append(asyncio.create_task(made.run()))
     return metrics
 

@@ -21,6 +21,7 @@ from echelon.hub.server import ROOT
 from echelon.kube.errors import Forbidden
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import Hub, told
+from tests.controllers.strict import STRICT, end
 from tests.controllers.test_rolling_update import members, strategy
 from tests.controllers.test_stale_caches import start
 from tests.controllers.test_taints import taint
@@ -79,11 +80,13 @@ async def one_write(hub: Hub) -> None:
     client = Mortal(hub.client._cluster, ROOT)
     client.died = asyncio.Event()
     chance = Random(1)  # noqa: S311 - repeatable on purpose
-    made = Controllers(client, running().clock, ["placement"], random=chance, metrics=Metrics(), instance="mortal")
+    names = ["placement"]
+    made = Controllers(
+        client, running().clock, names, random=chance, metrics=Metrics(), instance="mortal", settings=STRICT
+    )
     life = asyncio.create_task(made.run())
     await client.died.wait()
-    life.cancel()
-    await asyncio.gather(life, return_exceptions=True)
+    await end(life)
 
 
 class Refused(InProcessClient):

@@ -19,6 +19,7 @@ from echelon.kube.faults import Faults
 from tests.controllers.rollout_world import ONE
 from tests.controllers.work_world import TRUSTING, WorkWorld, told
 
+# Not strict: a difference is to be found and put right here, not to end the controller.
 FORGIVING = replace(TRUSTING, strict=False)
 BOUND = ControllerSettings()
 

@@ -8,14 +8,13 @@ from random import Random
 
 from echelon.api.keys import Key
 from echelon.controllers.context import ControllerContext
-from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.work_set.sources import work_sets_controller
 from echelon.kube.metrics import Metrics
 from echelon.kube.reconciler import Reconciler
 from tests.controllers.hub import NS
+from tests.controllers.strict import STRICT
 from tests.controllers.work_world import WorkWorld, told
 
-CAREFUL = ControllerSettings(strict=True)
 WEB = Key(NS, "web")
 
 
@@ -23,7 +22,7 @@ WEB = Key(NS, "web")
 async def observing(world: WorkWorld) -> AsyncIterator[Reconciler]:
     """Have a reconciler that sees everything, for now, and never plans by itself."""
     chance = Random(0)  # noqa: S311 - repeatable on purpose
-    context = ControllerContext(world.hub.client, world.hub.clock, chance, Metrics(), "test", CAREFUL)
+    context = ControllerContext(world.hub.client, world.hub.clock, chance, Metrics(), "test", STRICT)
     controller = work_sets_controller(context)
     tasks = [asyncio.create_task(each.run()) for each in context.informers]
     for each in context.informers:
@@ -56,7 +55,7 @@ def test_planning_at_other_times_and_again_gives_equal_plans() -> None:
             await world.settle(0.5)
             seen.append((reconciler, world.hub.clock.now()))
 
-    told(story, settings=CAREFUL)
+    told(story, settings=STRICT)
     reconciler, now = seen[0]
     moments = [now + timedelta(seconds=each) for each in (0, 1, 3, 60, 3600)]
     plans = {each: reconciler.plan(WEB, each) for each in moments}

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from echelon.agent.agent import Agent
-from echelon.agent.settings import hub_hash
+from echelon.agent.settings import Settings, hub_hash
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
@@ -31,6 +31,7 @@ from echelon.kube.client import Client
 from echelon.kube.errors import NotFound
 from echelon.kube.metrics import Metrics
 from tests.agent.world import deployment
+from tests.controllers.strict import STRICT, end
 
 NS = "shop"
 
@@ -66,6 +67,7 @@ def agent(hub: InProcessClient, member: Member) -> Agent:
         random=Random(member.name),  # noqa: S311 - repeatable on purpose
         metrics=Metrics(),
         hub_hash=hub_hash("https://hub.example"),
+        settings=Settings(strict=True),
     )
 
 
@@ -95,7 +97,9 @@ def test_a_cluster_that_is_deleted_leaves_nothing_behind_and_the_others_do_not_n
         fleet = await Fleet.build("3 clusters; nodes 1", clock=running().clock.now)
         await fleet.start()
         chance = Random(1)  # noqa: S311 - repeatable on purpose
-        controllers = Controllers(client, running().clock, random=chance, metrics=Metrics(), instance="test")
+        controllers = Controllers(
+            client, running().clock, random=chance, metrics=Metrics(), instance="test", settings=STRICT
+        )
         tasks = [asyncio.create_task(run_controllers(logical)), asyncio.create_task(controllers.run())]
         for member in fleet.members.values():
             await register(client, member)
@@ -129,8 +133,7 @@ def test_a_cluster_that_is_deleted_leaves_nothing_behind_and_the_others_do_not_n
         assert len(await uids(leaving, POD)) == 2
         for task in tasks:
             assert not task.done()
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
         await fleet.stop()
 
     run(main())

@@ -26,8 +26,9 @@ from echelon.cli.output import is_document, listed, output_option, print_documen
 from echelon.engine.placement.current import owners_of
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation, explain
-from echelon.engine.placement.scheduler import Scheduler
+from echelon.engine.placement.scheduler import Observed, Scheduler
 from echelon.engine.placement.slices import read_slice, recall
+from echelon.kube.cache import key_of
 from echelon.kube.client import Client, MergePatch
 
 namespace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -195,24 +196,22 @@ async def _explain(
 
 
 async def _scheduler(client: Client) -> Scheduler:
-    """Return the engine, knowing everything that the hub has."""
-    scheduler = Scheduler()
-    for cluster in (await client.list(MANAGED_CLUSTER)).items:
-        scheduler.cluster(cluster, datetime.now(UTC))
-    for cluster_set in (await client.list(MANAGED_CLUSTER_SET)).items:
-        scheduler.cluster_set(cluster_set)
-    for binding in (await client.list(MANAGED_CLUSTER_SET_BINDING)).items:
-        scheduler.binding(binding)
-    for score in (await client.list(ADD_ON_PLACEMENT_SCORE)).items:
-        scheduler.score(score)
+    """Return the engine, knowing everything that the hub has, but for what placements ask for."""
     owned: dict[str, list[PlacementDecision]] = {}
     for decision in (await client.list(PLACEMENT_DECISION)).items:
         for owner in owners_of(decision):
             owned.setdefault(owner, []).append(decision)
-    for each in (await client.list(PLACEMENT)).items:
-        decided = recall(map(read_slice, owned.get(each.metadata.uid, ())))
-        scheduler.decided(Key(each.metadata.namespace, each.metadata.name), decided.clusters)
-    return scheduler
+    observed = Observed(
+        (await client.list(MANAGED_CLUSTER)).items,
+        (await client.list(MANAGED_CLUSTER_SET)).items,
+        (await client.list(MANAGED_CLUSTER_SET_BINDING)).items,
+        (await client.list(ADD_ON_PLACEMENT_SCORE)).items,
+        decided={
+            key_of(each): recall(map(read_slice, owned.get(each.metadata.uid, ()))).clusters
+            for each in (await client.list(PLACEMENT)).items
+        },
+    )
+    return Scheduler.of(observed, datetime.now(UTC))
 
 
 async def _regroup(connection: Connection, name: str, namespace: str) -> None:

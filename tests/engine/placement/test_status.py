@@ -136,6 +136,23 @@ def test_conditions_keep_their_time_until_the_status_flips() -> None:
     ]
 
 
+def test_decisions_that_could_not_be_written_are_told_until_it_is_over_and_never_before() -> None:
+    wanted, schedule = placement(), scheduled(placement(), fleet_of(ONE))
+    assert status.PUBLISHED not in told(conditions(wanted, schedule, 1, NOW))
+    failing = status.unpublished(wanted, {"p-decision-2": "no room", "p-decision-1": "x" * 40000}, NOW)
+    (said,) = failing
+    assert (said.status, said.reason, len(said.message)) == ("False", "WriteFailed", 32768)
+    wanted = msgspec.structs.replace(wanted, status=PlacementStatus(conditions=failing))
+    assert status.is_unpublished(wanted)
+    later = NOW + timedelta(minutes=1)
+    (again,) = status.unpublished(wanted, {"p-decision-2": "no room", "p-decision-3": "no room"}, later)
+    assert again.message == "PlacementDecision p-decision-2 could not be written: no room; and 1 more"
+    assert again.last_transition_time == said.last_transition_time
+    over = conditions(wanted, schedule, 1, later)
+    assert told(over)[status.PUBLISHED] == ("True", "DecisionsWritten", "All decisions are written")
+    assert not status.is_unpublished(msgspec.structs.replace(wanted, status=PlacementStatus(conditions=over)))
+
+
 def test_decision_groups_list_their_slices() -> None:
     slices = [
         Slice("p-decision-1", "canary", 0, 0, ("a",)),

@@ -16,17 +16,19 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.keys import Key
-from echelon.api.placement import PLACEMENT, Placement, PlacementDecision
+from echelon.api.placement import PLACEMENT, Placement, PlacementDecision, PlacementStatus
 from echelon.controllers.placement.decision_writes import DecisionWrites, decision_writes
 from echelon.controllers.placement.index import PlacementCaches, PlacementIndex, is_scheduled
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan, Verdict
+from echelon.controllers.placement.write_failures import Retry, WriteFailures
 from echelon.engine.placement import status
 from echelon.engine.placement.compiled import MAX_NAME
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.placement.desired import REGROUP_ANNOTATION, DesiredSlices, desired_slices
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.plan import NOTHING, Patch, Plan
+from echelon.kube.act import Failed, Written
 from echelon.kube.cache import key_of
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ class PlacementPlan(RemovalPlan):
 
     members: frozenset[str] | None = None  # which the placement is to have, if others than its decisions say
     writes: DecisionWrites = field(default_factory=DecisionWrites)
+    publishes: DesiredSlices | None = None  # which decisions the writes lead to, if there are any
+    must_retry: bool = False  # decisions could not be written, and that is tried again later
     scheduling_seconds: float = field(default=0.0, compare=False)
 
 
@@ -62,7 +66,9 @@ class PlacementReconciler:
         caches: PlacementCaches,
         metrics: PlacementMetrics,
         recorder: MeasuringRecorder,
+        *,
         removals: RemovalBarrier[PlacementDecision],
+        failures: WriteFailures,
     ) -> None:
         self._index = index
         self._placements = caches.placements
@@ -70,6 +76,7 @@ class PlacementReconciler:
         self._metrics = metrics
         self._recorder = recorder
         self._removals = removals
+        self._failures = failures
         self._settled: dict[Key, _Settled] = {}  # saves work, and changes no plan
 
     def plan(self, key: Key, now: datetime) -> Plan:
@@ -87,8 +94,12 @@ class PlacementReconciler:
         if len(placement.metadata.name) > MAX_NAME:  # no decision can say whose it is
             return PlacementPlan(status=self._status(placement, schedule, None, now), scheduling_seconds=seconds)
         desired, writes = self._publication(placement, schedule, ours)
+        look_again = schedule.look_again
         verdict = None
         if writes.actions:
+            if (retry := self._failures.retry(key, desired, now)) is not None:
+                soonest = retry.at if look_again is None else min(retry.at, look_again)
+                return self._tell(placement, retry, now, max(soonest - now, timedelta()))
             wanted = {name for one in desired.slices for name in one.clusters}
             verdict = self._removals.judge(key, ours, wanted, now, hidden=self._hides_decisions(key))
             if verdict.must_wait:
@@ -96,11 +107,12 @@ class PlacementReconciler:
         return PlacementPlan(
             writes.actions,
             self._status(placement, schedule, desired, now),
-            None if schedule.look_again is None else max(schedule.look_again - now, timedelta()),
+            None if look_again is None else max(look_again - now, timedelta()),
             status_waits=True,
             verdict=verdict,
             members=schedule.members if schedule.added or schedule.removed else None,
             writes=writes,
+            publishes=desired if writes.actions else None,
             scheduling_seconds=seconds,
         )
 
@@ -110,6 +122,7 @@ class PlacementReconciler:
             self._settled.pop(key, None)
             self._recorder.forget(key)
             self._removals.begin(key, None)
+            self._failures.forget(key)
             return
         if plan.verdict is not None and plan.verdict.must_wait and not self._removals.waits(key):
             self._metrics.held.inc()
@@ -120,11 +133,35 @@ class PlacementReconciler:
             self._recorder.begin(key, plan.writes)
             if plan.members is not None:
                 self._index.intend(key, plan.members)
+            if plan.publishes is not None:
+                self._failures.begin(key, plan.publishes)
+            elif not plan.must_retry:
+                self._failures.forget(key)
+
+    def written(self, key: Key, written: Written) -> None:
+        """Hear of a write that the server confirmed."""
+        self._removals.wrote(key, written)
+        self._failures.written(key, written)
+
+    def failed(self, key: Key, failed: Failed) -> bool:
+        """Hear of a write that failed; return whether the next plan knows of it."""
+        return self._failures.failed(key, failed)
 
     def _wait(self, placement: Placement, verdict: Verdict) -> Plan:
         """Plan nothing for now, because the caches do not know enough; say so once."""
         told = () if self._removals.waits(key_of(placement)) else (status.held(placement),)
         return RemovalPlan(told, look_again_after=LOOK_AGAIN, verdict=verdict)
+
+    def _tell(self, placement: Placement, retry: Retry, now: datetime, after: timedelta) -> Plan:
+        """Plan no decision for now, because some could not be written; say so once."""
+        told = status.is_unpublished(placement)
+        conditions = status.unpublished(placement, retry.failures, now)
+        return PlacementPlan(
+            () if told else (status.write_failed(placement, retry.failures),),
+            _status_patch(placement, msgspec.structs.replace(placement.status, conditions=conditions)),
+            after,
+            must_retry=True,
+        )
 
     def _hides_decisions(self, key: Key) -> bool:
         """Whether a placement has decisions that cannot be read: it cannot be known who is in them."""
@@ -161,30 +198,34 @@ class PlacementReconciler:
     def _status(
         self, placement: Placement, schedule: Schedule, desired: DesiredSlices | None, now: datetime
     ) -> Patch | None:
-        """Return the write of what is different in a placement's status."""
+        """Return the write of a placement's status, once its decisions are as they are desired."""
         slices = desired.slices if desired is not None else ()
         selected = sum(len(one.clusters) for one in slices)
-        before = placement.status
         after = msgspec.structs.replace(
-            before,
+            placement.status,
             number_of_selected_clusters=selected,
             decision_groups=status.decision_groups(slices),
             conditions=status.conditions(placement, schedule, selected, now),
         )
-        was, is_ = _wire(before), _wire(after)
-        changed = {name: value for name, value in is_.items() if was.get(name) != value}
-        if not changed:
-            return None
-        meta = placement.metadata
-        return Patch(
-            PLACEMENT,
-            meta.name,
-            {"status": changed},
-            meta.namespace,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            subresource="status",
-        )
+        return _status_patch(placement, after)
+
+
+def _status_patch(placement: Placement, after: PlacementStatus) -> Patch | None:
+    """Return the write of what is different in a placement's status."""
+    was, is_ = _wire(placement.status), _wire(after)
+    changed = {name: value for name, value in is_.items() if was.get(name) != value}
+    if not changed:
+        return None
+    meta = placement.metadata
+    return Patch(
+        PLACEMENT,
+        meta.name,
+        {"status": changed},
+        meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        subresource="status",
+    )
 
 
 def _wire(of: msgspec.Struct) -> JSONObject:

@@ -12,6 +12,7 @@ from echelon.controllers.placement.index import PlacementCaches, PlacementIndex,
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.reconciler import PlacementReconciler
 from echelon.controllers.placement.removals import RemovalBarrier
+from echelon.controllers.placement.write_failures import WriteFailures
 from echelon.engine.placement.current import clusters_of, owners_of, slot_of
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Informer
@@ -44,7 +45,9 @@ def placement_controller(
     recorder = MeasuringRecorder(context.recorder("placement-controller"), metrics)
     removals = RemovalBarrier(PLACEMENT_DECISION, clusters_of, caches.sources)
     index = PlacementIndex(caches, context.clock)
-    reconciler = PlacementReconciler(index, caches, metrics, recorder, removals)
+    reconciler = PlacementReconciler(
+        index, caches, metrics, recorder, removals=removals, failures=WriteFailures(context.clock)
+    )
     controller = context.controller(
         "placement",
         reconciler,
@@ -53,7 +56,8 @@ def placement_controller(
         guard_seconds=OWN_WRITES_SECONDS,
         debounce=COLLECTING,
         on_plan=reconciler.begin,
-        on_written=removals.wrote,
+        on_written=reconciler.written,
+        on_failed=reconciler.failed,
         verify=index.verify,
     )
     controller.watch(caches.placements, when=is_asked_for)

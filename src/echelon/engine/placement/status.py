@@ -5,18 +5,19 @@ misconfigured placement keeps its last good decisions, and says so instead of pr
 conditions name the generation that they are about.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from echelon.api.meta import Condition
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, DecisionGroupStatus, Placement
 from echelon.api.times import format_time
-from echelon.engine.conditions import MAX_MESSAGE, set_condition
+from echelon.engine.conditions import MAX_MESSAGE, find_condition, set_condition
 from echelon.engine.placement.schedule import Code, Outcome, Schedule
 from echelon.engine.placement.slices import Slice
 from echelon.engine.plan import Emit, Reference
 
 SATISFIED, MISCONFIGURED = "PlacementSatisfied", "PlacementMisconfigured"
+PUBLISHED, WRITE_FAILED = "DecisionsPublished", "WriteFailed"
 MAX_NOTE = 1000
 KEPT = "Placement is misconfigured, the last good decisions are kept"
 
@@ -30,9 +31,23 @@ def conditions(placement: Placement, schedule: Schedule, selected: int, now: dat
         SATISFIED: _satisfied(placement, schedule, selected),
     }
     found: Sequence[Condition] = placement.status.conditions
+    if find_condition(found, PUBLISHED) is not None:
+        said[PUBLISHED] = (True, "DecisionsWritten", "All decisions are written")
     for kind, each in said.items():
         found = set_condition(found, _condition(kind, each, placement.metadata.generation, now))
     return list(found)
+
+
+def unpublished(placement: Placement, failures: Mapping[str, str], now: datetime) -> list[Condition]:
+    """Return the conditions of a placement whose decisions could not be written; the others speak of those before."""
+    said = (False, WRITE_FAILED, _failures_note(failures))
+    return set_condition(placement.status.conditions, _condition(PUBLISHED, said, placement.metadata.generation, now))
+
+
+def is_unpublished(placement: Placement) -> bool:
+    """Whether a placement tells already that its decisions could not be written."""
+    known = find_condition(placement.status.conditions, PUBLISHED)
+    return known is not None and known.status == "False"
 
 
 def decision_groups(slices: Iterable[Slice]) -> list[DecisionGroupStatus]:
@@ -81,6 +96,13 @@ def held(placement: Placement) -> Emit:
     return Emit(Reference(PLACEMENT, meta.name, meta.namespace, meta.uid), "DecisionHeld", "Wait", note, "Warning")
 
 
+def write_failed(placement: Placement, failures: Mapping[str, str]) -> Emit:
+    """Tell that decisions could not be written."""
+    meta = placement.metadata
+    note = _failures_note(failures)[:MAX_NOTE]
+    return Emit(Reference(PLACEMENT, meta.name, meta.namespace, meta.uid), WRITE_FAILED, "Publish", note, "Warning")
+
+
 def scored(placement: Placement, decision: str, schedule: Schedule) -> Emit | None:
     """Tell the scores behind a decision; nothing if there are none."""
     note = score_note(schedule.scored())
@@ -96,6 +118,12 @@ def score_note(scores: Iterable[tuple[str, int]]) -> str:
             return note + "......"
         note += entry
     return note
+
+
+def _failures_note(failures: Mapping[str, str]) -> str:
+    (name, words), *others = sorted(failures.items())
+    more = f"; and {len(others)} more" if others else ""
+    return f"PlacementDecision {name} could not be written: {words}{more}"
 
 
 def _misconfigured(outcome: Outcome) -> _Said:

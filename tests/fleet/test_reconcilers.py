@@ -1,0 +1,126 @@
+"""Planning twice gives equal plans, whoever plans: a small fleet in which every reconciler that there is has work."""
+
+import asyncio
+import importlib
+import inspect
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import echelon.agent
+import echelon.controllers
+from echelon.agent.settings import hub_hash
+from echelon.api import multicluster, registry
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.keys import Key
+from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
+from echelon.controllers.running import MULTICLUSTER, NAMES, Controllers
+from echelon.engine.plan import NOTHING, Plan
+from echelon.fleet.local import agent_user, register
+from echelon.fleet.loop import run, running
+from echelon.fleet.member.fleet import Fleet
+from echelon.hub.client import InProcessClient
+from echelon.hub.controllers import run_controllers
+from echelon.hub.server import ROOT, bootstrap, memory_cluster
+from echelon.kube.client import MergePatch
+from echelon.kube.metrics import Metrics
+from echelon.kube.reconciler import Reconciler
+from tests.agent.world import config_map, target
+from tests.controllers.strict import STRICT, end
+from tests.fleet.test_leaving import agent, create, furnish
+
+HUB_HASH = hub_hash("https://hub.example")
+ORPHAN = {"hubHash": HUB_HASH, "agentID": HUB_HASH, "manifestWorkName": "missing"}
+COMPLETE = {"condition": "Complete", "type": "CEL", "celExpressions": ["true"]}
+EXPIRING = {
+    "workload": {"manifests": [config_map("one")]},
+    "manifestConfigs": [{"resourceIdentifier": target("configmaps", "*"), "conditionRules": [COMPLETE]}],
+    "deleteOption": {"ttlSecondsAfterFinished": 60},
+}
+ASKED = list(inspect.signature(Reconciler.plan).parameters)
+
+
+def reconcilers(*packages: ModuleType) -> Iterator[type[Any]]:
+    """Return every class that is asked as a reconciler is."""
+    for package in packages:
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            for each in vars(module).values():
+                if isinstance(each, type) and each.__module__ == found.name and _is_reconciler(each):
+                    yield each
+
+
+def _is_reconciler(kind: type[Any]) -> bool:
+    plan = vars(kind).get("plan")
+    return plan is not None and list(inspect.signature(plan).parameters) == ASKED
+
+
+@contextmanager
+def counted(kinds: list[type[Any]]) -> Iterator[Counter[tuple[str, Key, datetime]]]:
+    """Count the plans of reconcilers that say anything, by what was asked."""
+    plans: Counter[tuple[str, Key, datetime]] = Counter()
+
+    def counting(name: str, plan: Callable[[Any, Key, datetime], Plan]) -> Callable[[Any, Key, datetime], Plan]:
+        def planned(self: Any, key: Key, now: datetime) -> Plan:
+            made = plan(self, key, now)
+            plans[name, key, now] += made != NOTHING
+            return made
+
+        return planned
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in kinds:
+            patch.setattr(kind, "plan", counting(kind.__name__, kind.plan))
+        yield plans
+
+
+def test_every_plan_of_every_reconciler_is_made_twice_and_is_the_same() -> None:
+    async def main() -> None:
+        logical = memory_cluster(clock=running().clock.now, seed=1)
+        await bootstrap(logical)
+        client = InProcessClient(logical, ROOT)
+        await furnish(client)
+        for definition in registry.collect(multicluster.KINDS).crds():
+            await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+        fleet = await Fleet.build("2 clusters; nodes 1", clock=running().clock.now)
+        await fleet.start()
+        controllers = Controllers(
+            client,
+            running().clock,
+            (*NAMES, MULTICLUSTER),
+            random=Random(1),  # noqa: S311 - repeatable on purpose
+            metrics=Metrics(),
+            instance="test",
+            settings=STRICT,
+        )
+        tasks = [asyncio.create_task(run_controllers(logical)), asyncio.create_task(controllers.run())]
+        for member in fleet.members.values():
+            await register(client, member)
+            hub = InProcessClient(logical, agent_user(member.name))
+            tasks.append(asyncio.create_task(agent(hub, member).run()))
+        await asyncio.sleep(120)
+        first, second = fleet.members
+        await create(client, MANIFEST_WORK, "expiring", EXPIRING, first)
+        await create(fleet.members[first].client(), APPLIED_MANIFEST_WORK, "orphan", ORPHAN)
+        labels = MergePatch({"metadata": {"labels": {"changed": "true"}}})
+        await client.patch(MANAGED_CLUSTER.untyped(), second, labels)
+        await asyncio.sleep(600)
+        await client.delete(MANAGED_CLUSTER, second)
+        await asyncio.sleep(120)
+        assert controllers.idle
+        await end(*tasks)
+        await fleet.stop()
+
+    kinds = list(reconcilers(echelon.controllers, echelon.agent))
+    with counted(kinds) as plans:
+        run(main())
+    assert {name for (name, _, _), times in plans.items() if times} == {kind.__name__ for kind in kinds}
+    assert not [asked for asked, times in plans.items() if times % 2]
