@@ -157,6 +157,6 @@ def test_a_life_with_a_handler_that_fails_is_a_failed_seed() -> None:
     simulate(ONE, 1, Faults())
     with (
         failing(WorkIndex, "changed", lambda delta: delta.object.metadata.namespace == "c5", times=99),
-        pytest.raises(SimulationFailed, match="indexes were not what the caches say"),
+        pytest.raises(SimulationFailed, match="a handler failed"),
     ):
         simulate(ONE, 1, Faults())

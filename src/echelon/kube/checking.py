@@ -89,6 +89,8 @@ class IndexCheck:
             try:
                 async with asyncio.timeout(self._seconds * self._random.uniform(0.9, 1.1)):
                     await self._suspicious.wait()
+                if self._strict:
+                    raise IndexesDiffer(f"{self._controller}: a handler failed")
                 await asyncio.sleep(AFTER_FAILURE_SECONDS)  # with the next ones, should they fail too
             except TimeoutError:
                 pass
