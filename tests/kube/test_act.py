@@ -163,11 +163,21 @@ def under_load(story: Callable[[Busy], Awaitable[None]]) -> None:
     run(main())
 
 
-def burst(prefix: str, count: int = 100) -> Together:
-    return Together(tuple(create(f"{prefix}{number:03}") for number in range(count)))
+def burst(prefix: str, count: int = 100, *, slow_start: bool = True) -> Together:
+    return Together(tuple(create(f"{prefix}{number:03}") for number in range(count)), slow_start=slow_start)
 
 
-def test_a_burst_that_is_taken_doubles_until_the_server_is_busy() -> None:
+def test_a_burst_begins_with_as_many_writes_as_keep_a_server_busy() -> None:
+    async def story(client: Busy) -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        await done(client, burst("c", slow_start=False))
+        assert loop.time() - began == 4  # 32 at a time
+        assert client.most == AT_ONCE
+
+    under_load(story)
+
+
+def test_a_burst_that_starts_slowly_doubles_until_the_server_is_busy() -> None:
     async def story(client: Busy) -> None:
         loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
         await done(client, burst("c"))
@@ -178,7 +188,7 @@ def test_a_burst_that_is_taken_doubles_until_the_server_is_busy() -> None:
     under_load(story)
 
 
-def test_a_burst_that_is_refused_costs_one_request_at_a_time_and_all_are_tried() -> None:
+def test_a_burst_that_starts_slowly_and_is_refused_costs_one_request_at_a_time_and_all_are_tried() -> None:
     async def story(client: Busy) -> None:
         await done(client, burst("c", 20))
         client.most = client.asked = 0

@@ -110,9 +110,14 @@ class Together:
 
     All of them are tried, whatever becomes of the others, because one cluster's trouble must not keep the rest waiting.
     What comes after them waits for all of them.
+
+    With `slow_start` one begins, and twice as many after each round that was taken: for many objects that are alike,
+    such as pods, of which a server that refuses one refuses all. What waits its turn is written later than it was
+    planned, so this is nothing for writes that belong to the moment of their plan.
     """
 
     actions: tuple[Write | InOrder, ...]
+    slow_start: bool = False
 
 
 Action: TypeAlias = Write | InOrder | Together | Emit

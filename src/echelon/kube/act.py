@@ -15,7 +15,7 @@ from echelon.api.kinds import Kind
 from echelon.engine.plan import Action, Delete, Emit, InOrder, Patch, Plan, Together, Write
 from echelon.kube.cache import identity_of
 from echelon.kube.client import WriteOptions, Writer
-from echelon.kube.errors import ApiError, Conflict
+from echelon.kube.errors import ApiError
 from echelon.kube.metrics import Metrics
 from echelon.kube.pace import AT_ONCE, Pace
 from echelon.kube.write import write
@@ -116,7 +116,7 @@ class _Acting:
 
     async def together(self, burst: Together) -> AsyncIterator[Outcome]:
         """Carry out actions side by side, as many at a time as the pace allows, and yield each outcome once known."""
-        waiting, pace = iter(burst.actions), Pace()
+        waiting, pace = iter(burst.actions), Pace(1 if burst.slow_start else AT_ONCE)
         told: _Told = asyncio.Queue()
         workers = [
             asyncio.create_task(self._work(waiting, pace, told)) for _ in range(min(len(burst.actions), AT_ONCE))
@@ -156,8 +156,6 @@ class _Acting:
                     told.put_nowait((outcome, heard))
                     if isinstance(outcome, Written):
                         pace.quicken()
-                    elif not isinstance(outcome.error, Conflict):  # which says nothing about the server
-                        pace.slow_down()
                     await heard
 
     async def write(self, planned: Write) -> Outcome:

@@ -1,9 +1,9 @@
 """How many writes of bursts may be under way at once.
 
 A burst that a server refuses, or cannot bear, should cost one request at a time and not dozens; one that it takes
-should keep it busy. So there is one at first, and the number doubles with every round that was taken, as in the bursts
-of Kubernetes' own controllers; each refusal halves it. Each burst has a pace of its own: the trouble of one object
-must not slow down the others.
+should keep it busy. So a burst that asks for it begins with one, and the number doubles with every round that was
+taken, as in the bursts of Kubernetes' own controllers. Each burst has a pace of its own: the trouble of one object must
+not slow down the others.
 """
 
 import asyncio
@@ -16,19 +16,14 @@ AT_ONCE = 32
 class Pace:
     """An asynchronous context manager around each write of a burst. It lets in those that came first."""
 
-    def __init__(self, most: int = AT_ONCE) -> None:
-        self.allowed = 1
-        self._most = most
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
         self._running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def quicken(self) -> None:
         """Hear that a write was taken."""
-        self.allowed = min(self.allowed + 1, self._most)
-
-    def slow_down(self) -> None:
-        """Hear that a write was refused."""
-        self.allowed = max(self.allowed // 2, 1)
+        self.allowed = min(self.allowed + 1, AT_ONCE)
 
     async def __aenter__(self) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
