@@ -54,7 +54,6 @@ class Records:
         manager: str,
     ) -> None:
         self._member = member
-        self._informer = informer
         self._identity = identity
         self._adoption = adoption
         self._options = WriteOptions(field_manager=manager)

@@ -49,9 +49,6 @@ class StaleWrite(Exception):
 
     def __init__(self, key: Key, expected: int, actual: int) -> None:
         super().__init__(f"{'/'.join(key)}: expected revision {expected}, found {actual}")
-        self.key = key
-        self.expected = expected
-        self.actual = actual
 
 
 class ObjectTooLarge(Exception):
@@ -68,11 +65,6 @@ class Listing(NamedTuple):
     entries: list[Entry]
     revision: int
     remaining: int  # how many follow after these
-
-    @property
-    def more(self) -> bool:
-        """Whether the limit cut something off."""
-        return self.remaining > 0
 
 
 class _Table:
@@ -136,7 +128,6 @@ class Store:
         history: int = HISTORY,
         history_bytes: int = 64 << 20,
     ) -> None:
-        self.cluster = cluster
         self._keep_objects = keep_objects
         self._limits = (history, history_bytes)
         self._bounds = (history * 5 // 4, history_bytes * 5 // 4)  # so that compaction is rare and worth its while
