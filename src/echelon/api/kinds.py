@@ -77,6 +77,10 @@ class Kind(Generic[T]):
         """`plural.group`: the name of a CRD, and of a resource in errors and permissions."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    def owner_reference(self, name: str, uid: str) -> JSONObject:
+        """Return the reference by which an object belongs to one of them."""
+        return {"apiVersion": self.api_version, "kind": self.kind, "name": name, "uid": uid}
+
     def untyped(self) -> "Kind[dict[str, Any]]":
         """Return the same kind, read as plain dicts."""
         return replace(self, type=dict[str, Any])  # type: ignore[arg-type,return-value]
