@@ -140,14 +140,7 @@ def _action(placement: Placement, there: dict[str, MulticlusterDecision], write:
 
 def _body(placement: Placement, decision: MirroredDecision) -> JSONObject:
     meta = placement.metadata
-    owner = {
-        "apiVersion": PLACEMENT.api_version,
-        "kind": PLACEMENT.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = {**PLACEMENT.owner_reference(meta.name, meta.uid), "controller": True, "blockOwnerDeletion": True}
     labels = {
         DECISION_KEY_LABEL: meta.name,
         DECISION_INDEX_LABEL: str(decision.index),
