@@ -129,12 +129,7 @@ class Records:
     ) -> AppliedManifestWork:
         metadata: JSONObject = {"name": name, "labels": work.metadata.labels, "finalizers": [RECORD_FINALIZER]}
         metadata["annotations"] = self._marks(work) | ({intent.ANNOTATION: applying} if applying else {})
-        body: JSONObject = {
-            "apiVersion": APPLIED_MANIFEST_WORK.api_version,
-            "kind": APPLIED_MANIFEST_WORK.kind,
-            "metadata": metadata,
-            "spec": msgspec.to_builtins(spec),
-        }
+        body: JSONObject = {**APPLIED_MANIFEST_WORK.type_meta, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
         try:
             made = await self._member.create(APPLIED_MANIFEST_WORK, body, options=self._options)
             self._confirmed.add(name)
@@ -192,7 +187,8 @@ class Records:
                 await self._confirm(kind, live)
                 continue
             if decided.action is RemovalAction.DISOWN:
-                await self._disown(kind, live, decided.owners)
+                without = metadata_patch(kind, live, {"ownerReferences": list(decided.owners)})
+                await write(without, self._member, self._options)
                 continue
             if decided.action is RemovalAction.WAIT or not await self._delete(kind, resource, live):
                 left.append(resource)
@@ -219,9 +215,6 @@ class Records:
         except Conflict:
             return False
         return False
-
-    async def _disown(self, kind: Kind[Any], live: JSONObject, owners: Sequence[JSONObject]) -> None:
-        await write(metadata_patch(kind, live, {"ownerReferences": list(owners)}), self._member, self._options)
 
     async def _patch(self, record: AppliedManifestWork, body: JSONObject, subresource: str = "") -> AppliedManifestWork:
         meta = record.metadata

@@ -108,8 +108,7 @@ class Registration:
             return await self._hub.get(MANAGED_CLUSTER, self._cluster)
         except NotFound:
             body: JSONObject = {
-                "apiVersion": MANAGED_CLUSTER.api_version,
-                "kind": MANAGED_CLUSTER.kind,
+                **MANAGED_CLUSTER.type_meta,
                 "metadata": {"name": self._cluster},
                 "spec": {"hubAcceptsClient": False, "leaseDurationSeconds": self._settings.lease_seconds},
             }
@@ -127,12 +126,7 @@ class Registration:
         try:
             await self._hub.patch(LEASE, LEASE_NAME, MergePatch({"spec": spec}), self._cluster, options=self._options)
         except NotFound:
-            body: JSONObject = {
-                "apiVersion": LEASE.api_version,
-                "kind": LEASE.kind,
-                "metadata": {"name": LEASE_NAME},
-                "spec": spec,
-            }
+            body: JSONObject = {**LEASE.type_meta, "metadata": {"name": LEASE_NAME}, "spec": spec}
             await self._hub.create(LEASE, body, self._cluster, options=self._options)
 
     async def _report_status(self, cluster: ManagedCluster) -> None:

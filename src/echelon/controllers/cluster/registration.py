@@ -9,7 +9,7 @@ A cluster that is deleted leaves in an order of its own, for which it is given a
 it: whoever deletes it together with what it owns would revoke them before they have served their purpose.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -172,10 +172,12 @@ def cluster_registration_controller(context: ControllerContext) -> Controller:
     controller = context.controller(NAME, reconciler, client=writer, workers=WORKERS)
     controller.watch(clusters, when=_is_relevant)
     controller.watch(
-        works, keys=_cluster_of_work, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace)
+        works,
+        keys=lambda work: (Key("", work.metadata.namespace),),
+        when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace),
     )
     for informer in made.values():
-        controller.watch(informer, keys=_labelled_cluster)
+        controller.watch(informer, keys=lambda obj: (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),))
     return controller
 
 
@@ -191,14 +193,6 @@ def _is_relevant(delta: Delta[ManagedCluster]) -> bool:
     ):
         return True
     return old.metadata.generation != new.metadata.generation or old.status.conditions != new.status.conditions
-
-
-def _cluster_of_work(work: ManifestWork) -> Iterable[Key]:
-    return (Key("", work.metadata.namespace),)
-
-
-def _labelled_cluster(obj: Any) -> Iterable[Key]:
-    return (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),)
 
 
 def _desired_objects(name: str) -> list[_DesiredObject]:
@@ -218,9 +212,7 @@ def _object(cluster: str, kind: Kind[Any], name: str, namespace: str, content: J
     metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: cluster}}
     if namespace:
         metadata["namespace"] = namespace
-    return _DesiredObject(
-        kind, name, namespace, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
-    )
+    return _DesiredObject(kind, name, namespace, {**kind.type_meta, "metadata": metadata, **content})
 
 
 def _rules_inside() -> list[JSONObject]:

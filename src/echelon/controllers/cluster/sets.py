@@ -213,8 +213,7 @@ def _join(cluster: ManagedCluster) -> Patch:
 def _new_set(name: str) -> Create:
     selector = {"selectorType": _GIVEN[name].selector_type}
     body: JSONObject = {
-        "apiVersion": MANAGED_CLUSTER_SET.api_version,
-        "kind": MANAGED_CLUSTER_SET.kind,
+        **MANAGED_CLUSTER_SET.type_meta,
         "metadata": {"name": name},
         "spec": {"clusterSelector": selector | ({"labelSelector": {}} if _GIVEN[name].label_selector else {})},
     }

@@ -121,7 +121,7 @@ class _Translation:
         }
         if annotations:
             metadata["annotations"] = annotations
-        body = {"apiVersion": PLACEMENT_DECISION.api_version, "kind": PLACEMENT_DECISION.kind, "metadata": metadata}
+        body = {**PLACEMENT_DECISION.type_meta, "metadata": metadata}
         return Create(PLACEMENT_DECISION, body, meta.namespace)
 
     def _write_list(self, name: str, clusters: tuple[str, ...]) -> Patch:

@@ -147,14 +147,8 @@ def _body(placement: Placement, decision: MirroredDecision) -> JSONObject:
         PLACEMENT_KEY_LABEL: meta.name,
     }
     return {
-        "apiVersion": MULTICLUSTER_DECISION.api_version,
-        "kind": MULTICLUSTER_DECISION.kind,
-        "metadata": {
-            "name": decision.name,
-            "namespace": meta.namespace,
-            "labels": labels,
-            "ownerReferences": [owner],
-        },
+        **MULTICLUSTER_DECISION.type_meta,
+        "metadata": {"name": decision.name, "namespace": meta.namespace, "labels": labels, "ownerReferences": [owner]},
         "decisions": [{"clusterProfileRef": {"name": cluster}} for cluster in decision.clusters],
         "schedulerName": SCHEDULER,
     }

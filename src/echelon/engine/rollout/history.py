@@ -65,8 +65,7 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
     ]
     if history.present is None:
         body = {
-            "apiVersion": CONTROLLER_REVISION.api_version,
-            "kind": CONTROLLER_REVISION.kind,
+            **CONTROLLER_REVISION.type_meta,
             "metadata": {
                 "name": f"{meta.name}-{subject.revision}",
                 "namespace": meta.namespace,

@@ -9,6 +9,7 @@ without reading a clock, so a simulation on virtual time is served by the same c
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from operator import attrgetter
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -318,7 +319,7 @@ class Store:
 
     def _replay(self, ledger: Ledger) -> None:
         rows = ledger.replay()
-        first = bisect_right(rows, ledger.compacted, key=_revision_of_row)
+        first = bisect_right(rows, ledger.compacted, key=attrgetter("revision"))
         old = [self._read_and_apply(ledger, row) for row in rows[:first]]
         # A compaction was interrupted. It is finished before this start adds to it: a row that says that an object is
         # gone may not go before the rows of that object.
@@ -358,10 +359,6 @@ class _Head(msgspec.Struct):
 
 
 _head = msgspec.json.Decoder(_Head)
-
-
-def _revision_of_row(row: Row) -> int:
-    return row.revision
 
 
 def _shared(labels: Mapping[str, str] | None) -> Mapping[str, str]:
