@@ -156,7 +156,7 @@ class _Parser:
     """Walks the tokens once, from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = [*_TOKEN.findall(text), _END]  # the end is a token, so that it is always possible to look ahead
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]  # with an end, so that there is always one ahead
         self._at = 0
 
     def _peek(self) -> str:
