@@ -24,11 +24,10 @@ from echelon.api.cluster import (
 )
 from echelon.api.coordination import LEASE
 from echelon.api.core import NODE
-from echelon.api.meta import Condition
 from echelon.api.namespaces import NAMESPACE
-from echelon.api.times import format_micro_time, format_time
+from echelon.api.times import format_micro_time
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
-from echelon.engine.conditions import set_condition
+from echelon.engine.conditions import condition_stamp, set_condition
 from echelon.engine.plan import Patch
 from echelon.kube.client import MergePatch, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
@@ -141,18 +140,7 @@ class Registration:
         await write(patch, self._hub, self._options)
 
     def _status(self, cluster: ManagedCluster, seen: _Facts) -> ManagedClusterStatus:
-        now, generation = format_time(self._clock.now()), cluster.metadata.generation
-
-        def condition(type_: str, status: str, reason: str, message: str) -> Condition:
-            return Condition(
-                type=type_,
-                status=status,
-                observed_generation=generation,
-                last_transition_time=now,
-                reason=reason,
-                message=message,
-            )
-
+        condition = condition_stamp(cluster.metadata.generation, self._clock.now()).condition
         joined = condition(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
         available = condition(AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
         if seen.found is None:

@@ -20,12 +20,10 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.api.meta import Condition
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.service_accounts import SERVICE_ACCOUNT
-from echelon.api.times import format_time
 from echelon.api.versions import newer
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
@@ -41,7 +39,7 @@ from echelon.controllers.cluster.leaving import (
 from echelon.controllers.cluster.patches import condition_patch
 from echelon.controllers.context import ControllerContext
 from echelon.engine.cluster_health import LEASE_NAME
-from echelon.engine.conditions import find_condition
+from echelon.engine.conditions import condition_stamp, find_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
@@ -255,12 +253,6 @@ def _accepted(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patc
     known = find_condition(cluster.status.conditions, ACCEPTED)
     if known is not None and (known.status, known.observed_generation) == (status, generation):
         return None
-    condition = Condition(
-        type=ACCEPTED,
-        status=status,
-        observed_generation=generation,
-        last_transition_time=format_time(now),
-        reason=f"HubClusterAdmin{decision}",
-        message=f"{decision} by hub cluster admin",
-    )
-    return condition_patch(cluster, condition)
+    said = f"{decision} by hub cluster admin"
+    stamp = condition_stamp(generation, now)
+    return condition_patch(cluster, stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", said))

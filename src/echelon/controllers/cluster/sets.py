@@ -25,9 +25,8 @@ from echelon.api.cluster import (
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, LabelSelector
-from echelon.api.times import format_time
 from echelon.controllers.context import ControllerContext
-from echelon.engine.conditions import conditions_to_wire, set_condition
+from echelon.engine.conditions import condition_stamp, conditions_to_wire, set_condition
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan, Together
@@ -135,14 +134,10 @@ class ClusterSetReconciler:
         if known is None:
             return None
         count = len(known.members(self._fleet))
-        return Condition(
-            type=EMPTY,
-            status="False" if count else "True",
-            observed_generation=found.metadata.generation,
-            last_transition_time=format_time(now),
-            reason="ClustersSelected" if count else "NoClusterMatched",
-            message=f"{count} ManagedClusters selected" if count else "No ManagedCluster selected",
-        )
+        stamp = condition_stamp(found.metadata.generation, now)
+        if not count:
+            return stamp.condition(EMPTY, "True", "NoClusterMatched", "No ManagedCluster selected")
+        return stamp.condition(EMPTY, "False", "ClustersSelected", f"{count} ManagedClusters selected")
 
     def _plan_binding(self, key: Key, now: datetime) -> Plan:
         binding = self._bindings.get(key)
@@ -150,14 +145,8 @@ class ClusterSetReconciler:
             return NOTHING
         name = Key("", binding.spec.cluster_set)
         meta, exists = binding.metadata, self._sets.get(name) is not None or name in self._sets.unreadable
-        said = Condition(
-            type=BOUND,
-            status="True" if exists else "False",
-            observed_generation=meta.generation,
-            last_transition_time=format_time(now),
-            reason="ClusterSetBound" if exists else "ClusterSetNotFound",
-            message="",
-        )
+        reason = "ClusterSetBound" if exists else "ClusterSetNotFound"
+        said = condition_stamp(meta.generation, now).condition(BOUND, exists, reason)
         conditions = set_condition(binding.status.conditions, said)
         if conditions == binding.status.conditions:
             return NOTHING
