@@ -217,19 +217,11 @@ class Records:
         return False
 
     async def _patch(self, record: AppliedManifestWork, body: JSONObject, subresource: str = "") -> AppliedManifestWork:
-        meta = record.metadata
-        patch = Patch(
-            APPLIED_MANIFEST_WORK,
-            meta.name,
-            body,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            subresource=subresource,
-        )
+        patch = Patch.of(APPLIED_MANIFEST_WORK, record.metadata, body, subresource)
         try:
             after: AppliedManifestWork = await write(patch, self._member, self._options)
         except Conflict:
-            self._newest.forget(Key("", meta.name))
+            self._newest.forget(Key("", record.metadata.name))
             raise
         self._newest.wrote(after)
         return after

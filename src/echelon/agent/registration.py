@@ -133,11 +133,8 @@ class Registration:
         status = self._status(cluster, await self._observe())
         if status == cluster.status:
             return
-        meta = cluster.metadata
         body = {"status": _status_patch(status, cluster.status)}
-        uid, version = meta.uid, meta.resource_version
-        patch = Patch(MANAGED_CLUSTER, meta.name, body, uid=uid, resource_version=version, subresource="status")
-        await write(patch, self._hub, self._options)
+        await write(Patch.of(MANAGED_CLUSTER, cluster.metadata, body, "status"), self._hub, self._options)
 
     def _status(self, cluster: ManagedCluster, seen: _Facts) -> ManagedClusterStatus:
         condition = condition_stamp(cluster.metadata.generation, self._clock.now()).condition

@@ -126,16 +126,8 @@ def _action(placement: Placement, there: dict[str, MulticlusterDecision], write:
     body = _body(placement, write.decision)
     if write.decision.name not in there:
         return Create(MULTICLUSTER_DECISION, body, namespace)
-    meta = there[write.decision.name].metadata
     changed = {"metadata": {"labels": body["metadata"]["labels"]}, "decisions": body["decisions"]}
-    return Patch(
-        MULTICLUSTER_DECISION,
-        write.decision.name,
-        changed,
-        namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
+    return Patch.of(MULTICLUSTER_DECISION, there[write.decision.name].metadata, changed)
 
 
 def _body(placement: Placement, decision: MirroredDecision) -> JSONObject:
