@@ -17,14 +17,12 @@ def kind(plural: str, version: str = "v1", **more: Any) -> Kind[LabelSelector]:
     return Kind(**{"group": "example.com", "kind": name, **more}, version=version, plural=plural, type=LabelSelector)
 
 
-def test_kinds_are_found_by_what_objects_and_requests_name() -> None:
+def test_kinds_are_found_by_what_objects_name() -> None:
     widget, core = kind("widgets"), kind("pods", group="", builtin=True)
     found = collect([widget, core])
     assert found.by_gvk("example.com", "v1", "Widget") is widget
-    assert found.by_resource("example.com", "v1", "widgets") is widget
     assert found.by_gvk("", "v1", "Pod") is core
     assert found.by_gvk("example.com", "v2", "Widget") is None
-    assert found.by_resource("", "v1", "widgets") is None
     assert found.custom_kinds() == (widget,)
 
 
@@ -69,7 +67,6 @@ ALL = [pytest.param(found, id=f"{found.resource}/{found.version}") for found in 
 @pytest.mark.parametrize("found", ALL)
 def test_every_registered_kind_is_found_and_has_a_schema(found: Kind[Any]) -> None:
     assert registry.by_gvk(found.group, found.version, found.kind) is found
-    assert registry.by_resource(found.group, found.version, found.plural) is found
     assert schema_of(found.type, metadata="full")["type"] == "object"
 
 

@@ -71,7 +71,7 @@ def full_sample(kind: AnyKind) -> Path:
 def kinds() -> list[AnyKind]:
     """The custom kinds that have a sample to break."""
     sampled = {kind_of(load(path)) for path in samples("good-")}
-    return [kind for kind in registry.custom_kinds() if kind in sampled]
+    return [kind for kind in registry.registry().custom_kinds() if kind in sampled]
 
 
 def mutations(kind: AnyKind) -> list[Mutation]:

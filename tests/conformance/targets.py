@@ -118,7 +118,7 @@ async def serve_crds(client: Client) -> None:
                 waiting.discard(event.object["metadata"]["name"])
             if not waiting:
                 break
-        for kind in registry.custom_kinds():
+        for kind in registry.registry().custom_kinds():
             await _served(client, kind)
 
 

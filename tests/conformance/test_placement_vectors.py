@@ -15,10 +15,10 @@ from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.groups import group_size, regroup
-from echelon.engine.placement.placement_scheduler import schedule
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.slices import Slice, reslice
 from tests.conformance.vectors import files, lines
+from tests.engine.placement.building import schedule
 
 PLACEMENT_LABEL = "cluster.open-cluster-management.io/placement"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)  # scores with an end in the vectors have expired
@@ -37,11 +37,13 @@ def scheduled(case: Any) -> tuple[Placement, Schedule]:
         fleet.update(msgspec.convert(cluster, ManagedCluster))
     for score in case["scores"] or []:
         addons.update(msgspec.convert(score, AddOnPlacementScore))
-    decisions = DecisionCounter(fleet.names)
+    decided: dict[Key, list[str]] = {}
     for decision in case["decisions"] or []:
         key = Key(decision["metadata"]["namespace"], decision["metadata"]["labels"][PLACEMENT_LABEL])
-        for each in decision["status"].get("decisions") or []:
-            decisions.add(key, each["clusterName"])
+        decided.setdefault(key, []).extend(each["clusterName"] for each in decision["status"].get("decisions") or [])
+    decisions = DecisionCounter(fleet.names)
+    for key, clusters in decided.items():
+        decisions.replace(key, clusters)
     placement = msgspec.convert(case["placement"], Placement)
     return placement, schedule(placement, fleet, decisions, addons, NOW)
 

@@ -308,7 +308,7 @@ class Both:
         async with self.session.request(method, url, data=data, headers={"Content-Type": media}) as response:
             answer = await response.json()
         if response.status >= 400:
-            raise errors.from_status(answer, response.status)
+            raise errors.from_status(answer)
         return answer
 
     async def step(self, what: str, name: str, detail: Any) -> tuple[object, object]:

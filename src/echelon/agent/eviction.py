@@ -53,13 +53,4 @@ class EvictionReconciler:
 
 
 def _mark_patch(record: AppliedManifestWork, since: str | None) -> Patch:
-    meta = record.metadata
-    body = {"status": {"evictionStartTime": since}}
-    return Patch(
-        APPLIED_MANIFEST_WORK,
-        meta.name,
-        body,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource="status",
-    )
+    return Patch.of(APPLIED_MANIFEST_WORK, record.metadata, {"status": {"evictionStartTime": since}}, "status")

@@ -58,8 +58,7 @@ class ExecutorCheck:
             "name": desired.name,
         }
         body = {
-            "apiVersion": SUBJECT_ACCESS_REVIEW.api_version,
-            "kind": SUBJECT_ACCESS_REVIEW.kind,
+            **SUBJECT_ACCESS_REVIEW.type_meta,
             "spec": {"user": user, "groups": list(groups), "resourceAttributes": asked},
         }
         answer = await self._member.create(SUBJECT_ACCESS_REVIEW, body)

@@ -54,7 +54,6 @@ class Records:
         manager: str,
     ) -> None:
         self._member = member
-        self._informer = informer
         self._identity = identity
         self._adoption = adoption
         self._options = WriteOptions(field_manager=manager)
@@ -130,12 +129,7 @@ class Records:
     ) -> AppliedManifestWork:
         metadata: JSONObject = {"name": name, "labels": work.metadata.labels, "finalizers": [RECORD_FINALIZER]}
         metadata["annotations"] = self._marks(work) | ({intent.ANNOTATION: applying} if applying else {})
-        body: JSONObject = {
-            "apiVersion": APPLIED_MANIFEST_WORK.api_version,
-            "kind": APPLIED_MANIFEST_WORK.kind,
-            "metadata": metadata,
-            "spec": msgspec.to_builtins(spec),
-        }
+        body: JSONObject = {**APPLIED_MANIFEST_WORK.type_meta, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
         try:
             made = await self._member.create(APPLIED_MANIFEST_WORK, body, options=self._options)
             self._confirmed.add(name)
@@ -193,7 +187,8 @@ class Records:
                 await self._confirm(kind, live)
                 continue
             if decided.action is RemovalAction.DISOWN:
-                await self._disown(kind, live, decided.owners)
+                without = metadata_patch(kind, live, {"ownerReferences": list(decided.owners)})
+                await write(without, self._member, self._options)
                 continue
             if decided.action is RemovalAction.WAIT or not await self._delete(kind, resource, live):
                 left.append(resource)
@@ -221,23 +216,12 @@ class Records:
             return False
         return False
 
-    async def _disown(self, kind: Kind[Any], live: JSONObject, owners: Sequence[JSONObject]) -> None:
-        await write(metadata_patch(kind, live, {"ownerReferences": list(owners)}), self._member, self._options)
-
     async def _patch(self, record: AppliedManifestWork, body: JSONObject, subresource: str = "") -> AppliedManifestWork:
-        meta = record.metadata
-        patch = Patch(
-            APPLIED_MANIFEST_WORK,
-            meta.name,
-            body,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            subresource=subresource,
-        )
+        patch = Patch.of(APPLIED_MANIFEST_WORK, record.metadata, body, subresource)
         try:
             after: AppliedManifestWork = await write(patch, self._member, self._options)
         except Conflict:
-            self._newest.forget(Key("", meta.name))
+            self._newest.forget(Key("", record.metadata.name))
             raise
         self._newest.wrote(after)
         return after

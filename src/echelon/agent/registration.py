@@ -24,11 +24,10 @@ from echelon.api.cluster import (
 )
 from echelon.api.coordination import LEASE
 from echelon.api.core import NODE
-from echelon.api.meta import Condition
 from echelon.api.namespaces import NAMESPACE
-from echelon.api.times import format_micro_time, format_time
+from echelon.api.times import format_micro_time
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
-from echelon.engine.conditions import set_condition
+from echelon.engine.conditions import condition_stamp, set_condition
 from echelon.engine.plan import Patch
 from echelon.kube.client import MergePatch, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
@@ -108,8 +107,7 @@ class Registration:
             return await self._hub.get(MANAGED_CLUSTER, self._cluster)
         except NotFound:
             body: JSONObject = {
-                "apiVersion": MANAGED_CLUSTER.api_version,
-                "kind": MANAGED_CLUSTER.kind,
+                **MANAGED_CLUSTER.type_meta,
                 "metadata": {"name": self._cluster},
                 "spec": {"hubAcceptsClient": False, "leaseDurationSeconds": self._settings.lease_seconds},
             }
@@ -127,12 +125,7 @@ class Registration:
         try:
             await self._hub.patch(LEASE, LEASE_NAME, MergePatch({"spec": spec}), self._cluster, options=self._options)
         except NotFound:
-            body: JSONObject = {
-                "apiVersion": LEASE.api_version,
-                "kind": LEASE.kind,
-                "metadata": {"name": LEASE_NAME},
-                "spec": spec,
-            }
+            body: JSONObject = {**LEASE.type_meta, "metadata": {"name": LEASE_NAME}, "spec": spec}
             await self._hub.create(LEASE, body, self._cluster, options=self._options)
 
     async def _report_status(self, cluster: ManagedCluster) -> None:
@@ -140,25 +133,11 @@ class Registration:
         status = self._status(cluster, await self._observe())
         if status == cluster.status:
             return
-        meta = cluster.metadata
         body = {"status": _status_patch(status, cluster.status)}
-        uid, version = meta.uid, meta.resource_version
-        patch = Patch(MANAGED_CLUSTER, meta.name, body, uid=uid, resource_version=version, subresource="status")
-        await write(patch, self._hub, self._options)
+        await write(Patch.of(MANAGED_CLUSTER, cluster.metadata, body, "status"), self._hub, self._options)
 
     def _status(self, cluster: ManagedCluster, seen: _Facts) -> ManagedClusterStatus:
-        now, generation = format_time(self._clock.now()), cluster.metadata.generation
-
-        def condition(type_: str, status: str, reason: str, message: str) -> Condition:
-            return Condition(
-                type=type_,
-                status=status,
-                observed_generation=generation,
-                last_transition_time=now,
-                reason=reason,
-                message=message,
-            )
-
+        condition = condition_stamp(cluster.metadata.generation, self._clock.now()).condition
         joined = condition(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
         available = condition(AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
         if seen.found is None:

@@ -33,7 +33,9 @@ class _WorkControllers:
     def __init__(self, context: AgentContext) -> None:
         self._identity = identity = context.identity
         self._work_informer = works = context.hub_informer(MANIFEST_WORK)
-        self._record_informer = recorded = context.member_informer(APPLIED_MANIFEST_WORK, {BY_WORK: _work_of})
+        self._record_informer = recorded = context.member_informer(
+            APPLIED_MANIFEST_WORK, {BY_WORK: lambda record: (record.spec.manifest_work_name,)}
+        )
         applier = ManifestApplier(
             ObjectApplier(context.member, MANAGER), context.kinds, ExecutorCheck(context.member, context.act_as)
         )
@@ -52,7 +54,7 @@ class _WorkControllers:
         eviction = EvictionReconciler(works, recorded, identity, context.settings.eviction_grace_seconds)
         self.eviction = context.member_controller("eviction", eviction)
         self.eviction.watch(recorded)
-        self.eviction.watch(works, keys=self._record_keys, when=_comes_or_goes)
+        self.eviction.watch(works, keys=self._record_keys, when=lambda delta: delta.old is None or delta.new is None)
         works.on_change(self._work_changed)
         recorded.on_change(self._record_changed)
         context.object_watches.on_change(self._object_changed)
@@ -87,14 +89,6 @@ class _WorkControllers:
         name = work.metadata.name
         earlier = (each.metadata.name for each in self._record_informer.by_index(BY_WORK, name))
         return tuple(Key("", each) for each in dict.fromkeys((self._records.name_of(name), *earlier)))
-
-
-def _work_of(record: AppliedManifestWork) -> tuple[str, ...]:
-    return (record.spec.manifest_work_name,)
-
-
-def _comes_or_goes(delta: Delta[ManifestWork]) -> bool:
-    return delta.old is None or delta.new is None
 
 
 def _is_more_than_a_report(delta: Delta[ManifestWork]) -> bool:

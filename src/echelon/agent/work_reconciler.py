@@ -27,10 +27,8 @@ from echelon.agent.work_state import (
     request_of,
     without_transient_failure,
 )
-from echelon.api.meta import Condition
-from echelon.api.times import format_time
 from echelon.api.work import MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork
-from echelon.engine.conditions import conditions_to_wire, find_condition, set_condition
+from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
 from echelon.engine.work.removal import ResourceKey, merged_resources, resource_key_of, split_by_wanted
 from echelon.engine.work.reporting import Found, LiveState, look_again, report
 from echelon.kube.cache import identity_of
@@ -265,14 +263,8 @@ class WorkReconciler:
         name = work.metadata.name
         if self._finalizing.get(name) != work.metadata.uid:
             # Also if it was said before: only a write makes sure that this is not the past of a work that is back.
-            deleting = Condition(
-                type="Deleting",
-                status="True",
-                observed_generation=work.metadata.generation,
-                last_transition_time=format_time(self._clock.now()),
-                reason="WorkDeleting",
-                message="ManifestWork is being deleted",
-            )
+            stamp = condition_stamp(work.metadata.generation, self._clock.now())
+            deleting = stamp.condition("Deleting", "True", "WorkDeleting", "ManifestWork is being deleted")
             conditions = conditions_to_wire(set_condition(work.status.conditions, deleting))
             work = await self._works.patch(work, {"status": {"conditions": conditions}}, "status")
             self._finalizing[name] = work.metadata.uid

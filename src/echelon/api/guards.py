@@ -118,8 +118,7 @@ def _policy(name: str, kind: Kind[Any], content: JSONObject) -> JSONObject:
         "resources": [kind.plural],
     }
     return {
-        "apiVersion": VALIDATING_ADMISSION_POLICY.api_version,
-        "kind": VALIDATING_ADMISSION_POLICY.kind,
+        **VALIDATING_ADMISSION_POLICY.type_meta,
         "metadata": {"name": name, "labels": dict(LABELS)},
         "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, **content},
     }
@@ -127,8 +126,7 @@ def _policy(name: str, kind: Kind[Any], content: JSONObject) -> JSONObject:
 
 def _binding(name: str) -> JSONObject:
     return {
-        "apiVersion": VALIDATING_ADMISSION_POLICY_BINDING.api_version,
-        "kind": VALIDATING_ADMISSION_POLICY_BINDING.kind,
+        **VALIDATING_ADMISSION_POLICY_BINDING.type_meta,
         "metadata": {"name": name, "labels": dict(LABELS)},
         "spec": {"policyName": name, "validationActions": ["Deny"]},
     }

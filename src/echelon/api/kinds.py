@@ -63,6 +63,11 @@ class Kind(Generic[T]):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def type_meta(self) -> JSONObject:
+        """The two fields by which an object says what it is."""
+        return {"apiVersion": self.api_version, "kind": self.kind}
+
+    @property
     def singular(self) -> str:
         """The name that kubectl shows for one of them."""
         return self.kind.lower()
@@ -76,6 +81,10 @@ class Kind(Generic[T]):
     def resource(self) -> str:
         """`plural.group`: the name of a CRD, and of a resource in errors and permissions."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def owner_reference(self, name: str, uid: str) -> JSONObject:
+        """Return the reference by which an object belongs to one of them."""
+        return {**self.type_meta, "name": name, "uid": uid}
 
     def untyped(self) -> "Kind[dict[str, Any]]":
         """Return the same kind, read as plain dicts."""

@@ -6,7 +6,7 @@ what Kubernetes accepts and says. Everything here is a pure value: parsed once, 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,25 +144,8 @@ def parse(text: str) -> Selector:
 
 _OPERATORS = {"in": "in", "notin": "notin", "=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt"}
 _SYMBOLS = "=!(),><"
-_SPACE = " \t\r\n"
+_TOKEN = re.compile(rf"[=!]=|[{_SYMBOLS}]|[^{_SYMBOLS} \t\r\n]+")
 _END = ""
-
-
-def _tokens(text: str) -> Iterator[str]:
-    """Split into symbols and words; the end is an empty token, so that a parser can always look ahead."""
-    at = 0
-    while at < len(text):
-        start = at
-        if text[at] in _SPACE:
-            at += 1
-            continue
-        if text[at] in _SYMBOLS:
-            at += 2 if text[at : at + 2] in ("==", "!=") else 1
-        else:
-            while at < len(text) and text[at] not in _SYMBOLS and text[at] not in _SPACE:
-                at += 1
-        yield text[start:at]
-    yield _END
 
 
 def _is_word(token: str) -> bool:
@@ -173,7 +156,7 @@ class _Parser:
     """Walks the tokens once, from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]  # with an end, so that there is always one ahead
         self._at = 0
 
     def _peek(self) -> str:

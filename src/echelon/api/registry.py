@@ -81,15 +81,10 @@ class Registry:
 
     kinds: tuple[AnyKind, ...]
     _by_gvk: Mapping[_Name, AnyKind]
-    _by_resource: Mapping[_Name, AnyKind]
 
     def by_gvk(self, group: str, version: str, kind: str) -> AnyKind | None:
         """Return the kind of an object, which names its group, version and kind."""
         return self._by_gvk.get((group, version, kind))
-
-    def by_resource(self, group: str, version: str, plural: str) -> AnyKind | None:
-        """Return the kind of a request, which names a group, version and plural."""
-        return self._by_resource.get((group, version, plural))
 
     def custom_kinds(self) -> tuple[AnyKind, ...]:
         """Return the kinds that exist in a Kubernetes cluster only after their CRD was applied."""
@@ -116,7 +111,7 @@ def collect(kinds: Iterable[AnyKind]) -> Registry:
             other = short.setdefault(name, kind)
             if other.resource != kind.resource:
                 raise DuplicateNameError(f"short name {name}", other, kind)
-    return Registry(kept, MappingProxyType(by_gvk), MappingProxyType(by_resource))
+    return Registry(kept, MappingProxyType(by_gvk))
 
 
 def _claim(index: dict[_Name, AnyKind], name: _Name, kind: AnyKind) -> None:
@@ -134,16 +129,6 @@ def registry() -> Registry:
 def by_gvk(group: str, version: str, kind: str) -> AnyKind | None:
     """Return the kind of an object, or None if Echelon doesn't come with it."""
     return registry().by_gvk(group, version, kind)
-
-
-def by_resource(group: str, version: str, plural: str) -> AnyKind | None:
-    """Return the kind of a request, or None if Echelon doesn't come with it."""
-    return registry().by_resource(group, version, plural)
-
-
-def custom_kinds() -> tuple[AnyKind, ...]:
-    """Return the kinds that need a CRD in a Kubernetes cluster."""
-    return registry().custom_kinds()
 
 
 def crds() -> list[JSONObject]:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from echelon.cli.connection import Connection, errors_said
 from echelon.cli.logs import logged, say
 from echelon.cli.probes import Address, probed, probes
 from echelon.cli.process import run as run_main
-from echelon.cli.process import stop_on_signals
+from echelon.cli.process import stop_on_signals, until
 from echelon.engine.rollout import durations
 from echelon.kube.client import Client
 from echelon.kube.clock import SystemClock
@@ -159,15 +159,8 @@ async def _serve(options: _AgentOptions) -> None:
         )
         await stack.enter_async_context(probes(options.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
         working = asyncio.create_task(made.run(), name="agent")
-        asked = asyncio.create_task(stopping.wait(), name="stop")
         say(f"the agent of {options.cluster} works for {hub_config.server}")
-        try:
-            await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            working.cancel()
-            with suppress(asyncio.CancelledError):
-                await working
+        await until(stopping, working)
     say(f"the agent of {options.cluster} has stopped")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -23,6 +24,18 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 def bear_large_caches() -> None:
     """Have the collector look seldom at what lives long: in a process full of objects it costs a fifth of all."""
     gc.set_threshold(50_000, 20, 100)
+
+
+async def until(stopping: asyncio.Event, working: asyncio.Task[None]) -> None:
+    """Wait for the end of the work, or for being asked to stop; what is under way then comes to its end."""
+    asked = asyncio.create_task(stopping.wait(), name="stop")
+    try:
+        await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
 
 
 def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:

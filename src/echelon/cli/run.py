@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -16,7 +16,7 @@ from echelon.cli.connection import Connection, connected
 from echelon.cli.logs import logged, say
 from echelon.cli.probes import Address, probed, probes
 from echelon.cli.process import run as run_main
-from echelon.cli.process import stop_on_signals
+from echelon.cli.process import stop_on_signals, until
 from echelon.controllers.running import (
     LEASE_NAMESPACE,
     MULTICLUSTER,
@@ -153,15 +153,7 @@ async def _serve(settings: _RunOptions) -> None:
         await made.check()
         await _warn_of_rivals(made, settings.lease)
         working = asyncio.create_task(made.run(settings.lease, ready=_ready), name="controllers")
-        asked = asyncio.create_task(stopping.wait(), name="stop")
-        try:
-            await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            working.cancel()
-            # What is under way comes to its end, and the lease is given back.
-            with suppress(asyncio.CancelledError):
-                await working
+        await until(stopping, working)  # and the lease is given back
     say("the controllers have stopped")
 
 

@@ -219,7 +219,7 @@ class Controllers:
 
     async def _make_namespace(self) -> None:
         """Have a place for the lease. Whether there is one, and why not, is what the election finds out."""
-        body = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": {"name": LEASE_NAMESPACE}}
+        body = {**NAMESPACE.type_meta, "metadata": {"name": LEASE_NAMESPACE}}
         try:
             await self._client.create(NAMESPACE.untyped(), body)
         except AlreadyExists:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.api.meta import ObjectMeta
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Patch:
     uid: str = ""
     resource_version: str = ""
     subresource: str = ""
+
+    @classmethod
+    def of(cls, kind: Kind[Any], seen: ObjectMeta, body: JSONObject, subresource: str = "") -> "Patch":
+        """Return a patch that fails if the object is no longer as it was seen."""
+        return cls(kind, seen.name, body, seen.namespace, seen.uid, seen.resource_version, subresource)
 
 
 @dataclass(frozen=True)

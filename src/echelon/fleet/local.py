@@ -214,8 +214,7 @@ async def _serve(client: Client, documents: Sequence[JSONObject]) -> None:
 async def register(client: Client, member: Member) -> None:
     """Accept a cluster before it asks, as an administrator would who trusts whom they invited."""
     body = {
-        "apiVersion": MANAGED_CLUSTER.api_version,
-        "kind": MANAGED_CLUSTER.kind,
+        **MANAGED_CLUSTER.type_meta,
         "metadata": {"name": member.name, "labels": dict(member.profile.cluster_labels)},
         "spec": {"hubAcceptsClient": True},
     }

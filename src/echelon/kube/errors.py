@@ -227,9 +227,9 @@ def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invali
     return Invalid(f'{_qualified(kind, group)} "{name}" is invalid: {text}', details=details)
 
 
-def from_status(status: dict[str, Any], http_code: int = 500) -> ApiError:
-    """Make the error that a Status object, or just an HTTP code, stands for."""
-    code = int(status.get("code") or http_code)
+def from_status(status: dict[str, Any]) -> ApiError:
+    """Make the error that a Status object stands for."""
+    code = int(status.get("code") or 500)
     reason = str(status.get("reason") or "")
     by_reason = (cls for cls in _SENT if cls.reason == reason)
     by_code = (cls for cls in _SENT if cls.code == code)

@@ -193,8 +193,7 @@ class EventRecorder:
     def _body(self, event: Emit, series: _Series, now: str) -> JSONObject:
         regarding = event.regarding
         body: JSONObject = {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
+            **EVENT.type_meta,
             "metadata": {"name": series.chosen, "namespace": regarding.namespace or "default"},
             "eventTime": now,
             **self._who,
@@ -228,13 +227,7 @@ def _object(reference: Reference) -> _Object:
 
 
 def _reference(reference: Reference) -> JSONObject:
-    wire = {
-        "apiVersion": reference.kind.api_version,
-        "kind": reference.kind.kind,
-        "name": reference.name,
-        "namespace": reference.namespace,
-        "uid": reference.uid,
-    }
+    wire = {**reference.kind.type_meta, "name": reference.name, "namespace": reference.namespace, "uid": reference.uid}
     return {key: value for key, value in wire.items() if value}
 
 

@@ -87,7 +87,6 @@ class Informer(Generic[T]):
         indexers: Mapping[str, Indexer[T]] | None = None,
         random: Random,
         metrics: Metrics | None = None,
-        on_synced: Callable[[], None] | None = None,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -97,7 +96,6 @@ class Informer(Generic[T]):
         self._cache: Cache[T] = Cache(indexers)
         self._random = random
         self._metrics = metrics or Metrics()
-        self._on_synced = on_synced
         self._handlers: tuple[Handler[T], ...] = ()
         self._misfit_handlers: tuple[Callable[[Misfit], None], ...] = ()
         self._synced = asyncio.Event()
@@ -177,8 +175,7 @@ class Informer(Generic[T]):
 
     def shows(self, key: Key, resource_version: str) -> bool:
         """Whether the cache has an object as it was at a version, or knows what became of it later."""
-        known = self._cache.seen(key)
-        return not newer(resource_version, known) or not newer(resource_version, self._reached)
+        return not newer(resource_version, self.seen(key)) or not newer(resource_version, self._reached)
 
     def selects(self, kind: Kind[Any], key: Key, labels: Mapping[str, str]) -> bool:
         """Whether an object that was just written is one that this cache will show."""
@@ -261,10 +258,7 @@ class Informer(Generic[T]):
         self._page_size, self._refused = PAGE_SIZE, 0
         self._complete = self._resume = self._reached = page.resource_version
         self._metrics.informer_lists.labels(self.kind.resource).inc()
-        if not self._synced.is_set():
-            self._synced.set()
-            if self._on_synced is not None:
-                self._on_synced()
+        self._synced.set()
 
     async def _page(self, token: str) -> Page[T]:
         async with asyncio.timeout(PAGE_SECONDS):

@@ -303,12 +303,7 @@ class LeaderElection:
             expected = {"uid": before.metadata.uid, "resourceVersion": before.metadata.resource_version}
             patch = MergePatch({"metadata": expected, "spec": record})
             return await self._client.patch(LEASE, self._name, patch, self._namespace)
-        body = {
-            "apiVersion": LEASE.api_version,
-            "kind": LEASE.kind,
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": record,
-        }
+        body = {**LEASE.type_meta, "metadata": {"name": self._name, "namespace": self._namespace}, "spec": record}
         try:
             return await self._client.create(LEASE, body, self._namespace)
         except errors.NotFound as error:

@@ -132,8 +132,8 @@ class _Caches(Collector):
 class Metrics:
     """The metrics of a process, or of one part of it."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.registry = registry if registry is not None else CollectorRegistry()
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
         self._queues = _Queues()
         self._caches = _Caches()
         self.registry.register(self._queues)

@@ -12,8 +12,9 @@ from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
 from echelon.engine.placement.fleet import FleetIndex
-from echelon.engine.placement.placement_scheduler import schedule
+from echelon.engine.placement.placement_scheduler import PlacementScheduler
 from echelon.engine.placement.schedule import Schedule
+from echelon.engine.placement.sets import EVERYTHING, Eligibility
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SET_LABEL = "cluster.open-cluster-management.io/clusterset"
@@ -112,6 +113,21 @@ def cluster_set(name: str, selector: dict[str, Any] | None = None, kind: str = "
 def binding(name: str, namespace: str = "ns") -> ManagedClusterSetBinding:
     meta = {"name": name, "namespace": namespace}
     return msgspec.convert({"metadata": meta, "spec": {"clusterSet": name}}, ManagedClusterSetBinding)
+
+
+def schedule(
+    wanted: Placement,
+    fleet: FleetIndex,
+    decisions: DecisionCounter,
+    addons: ScoreIndex,
+    now: datetime = NOW,
+    *,
+    eligibility: Eligibility = EVERYTHING,
+) -> Schedule:
+    """Choose clusters for a placement, from scratch."""
+    scheduler = PlacementScheduler(wanted, fleet, decisions, addons)
+    scheduler.choose_from(eligibility)
+    return scheduler.schedule(now)
 
 
 def scheduled(

@@ -11,7 +11,6 @@ from pyroaring import BitMap
 from echelon.api.cluster import ManagedCluster
 from echelon.api.keys import Key
 from echelon.engine.placement import ranking
-from echelon.engine.placement.placement_scheduler import schedule
 from echelon.engine.placement.scheduler import Observed, Scheduler
 from tests.engine.placement.building import (
     NOW,
@@ -23,6 +22,7 @@ from tests.engine.placement.building import (
     cluster_set,
     exactly,
     placement,
+    schedule,
     score,
     selecting,
     taint,

@@ -83,4 +83,4 @@ def test_a_malformed_set_excludes_only_itself_and_takes_nothing_away() -> None:
     decisions.replace(Key("ns", "p"), ["b"])
     assert sorted(FLEET.names.of(eligible.clusters(FLEET, decisions.own(Key("ns", "p"))))) == ["a", "b"]
     known.update(cluster_set("two"))
-    assert not known.malformed
+    assert not known.eligibility("ns", []).malformed

@@ -1,15 +1,13 @@
-"""Revisions: hashes that last, and a history to go back in."""
+"""Revisions: hashes that last."""
 
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.rollout.revision import LIMIT, History, NoSuchRevision, Revision, canonical, revision_of
-from tests.engine.rollout.notation import NOW
+from echelon.engine.rollout.revision import canonical, revision_of
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
@@ -60,74 +58,3 @@ def test_what_servers_hold_to_be_equal_is_equal() -> None:
 def test_what_is_not_json_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         revision_of(float("nan"))
-
-
-def history(present: str, *kept: tuple[int, str, int | None]) -> History:
-    """Revisions by number, hash and the hour in which they were completed."""
-    return History(
-        present,
-        tuple(
-            Revision(number, name, None if hour is None else NOW + timedelta(hours=hour)) for number, name, hour in kept
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("kept", "number"),
-    [
-        ((), 1),
-        (((1, "a", None),), 1),
-        (((1, "b", None),), 2),
-        (((1, "a", None), (2, "b", None)), 3),  # back to an older one: it becomes the newest
-        (((7, "b", None), (9, "a", None)), 9),
-        (((4, "a", None), (4, "b", None)), 5),
-    ],
-)
-def test_the_present_revision_has_the_highest_number(
-    kept: tuple[tuple[int, str, int | None], ...], number: int
-) -> None:
-    assert history("a", *kept).number == number
-
-
-def test_the_present_revision_may_not_be_stored_yet() -> None:
-    assert history("a", (1, "b", None)).current is None
-    assert history("a", (1, "a", None)).current == Revision(1, "a")
-
-
-def test_an_abort_goes_back_to_what_was_completed_last() -> None:
-    kept = [(1, "a", 1), (2, "b", 5), (3, "c", 2), (4, "d", None), (5, "e", 9)]
-    assert history("e", *kept).last_completed == Revision(2, "b", NOW + timedelta(hours=5))
-    assert history("e", (4, "d", None), (5, "e", 9)).last_completed is None
-
-
-def test_the_oldest_go_but_not_the_present_nor_the_one_to_go_back_to() -> None:
-    kept = [(number, f"r{number}", 1 if number == 1 else None) for number in range(1, 14)]
-    gone = history("r2", *kept).obsolete()
-    assert [one.number for one in gone] == [3, 4, 5]
-    assert len(kept) - len(gone) == LIMIT
-
-
-def test_nothing_goes_within_the_limit() -> None:
-    assert history("r1", *((number, f"r{number}", None) for number in range(1, 11))).obsolete() == ()
-
-
-def test_a_limit_that_is_too_small_keeps_what_is_needed() -> None:
-    assert [one.hash for one in history("c", (1, "a", 1), (2, "b", None), (3, "c", None)).obsolete(limit=1)] == ["b"]
-
-
-def test_revisions_are_found_by_number_by_hash_or_as_the_last_that_was_complete() -> None:
-    kept = history("d", (1, "a", 1), (4, "d", None), (2, "b", 2), (3, "c", None))
-    assert kept.find("1").hash == "a"
-    assert kept.find("b").number == 2
-    assert kept.find().hash == "b"
-
-
-@pytest.mark.parametrize("asked", ["9", "zz", "0"])
-def test_a_revision_that_is_not_there_is_answered_with_those_that_are(asked: str) -> None:
-    with pytest.raises(NoSuchRevision, match=rf"there is no revision {asked}; kept are: 1 \(a\), 2 \(b\)"):
-        history("b", (1, "a", None), (2, "b", None)).find(asked)
-
-
-def test_there_may_be_nothing_before() -> None:
-    with pytest.raises(NoSuchRevision, match="before the present one"):
-        history("a", (1, "a", None)).find()

@@ -76,7 +76,7 @@ def traced(seed: int) -> str:
         for name, member in fleet.members.items():
             member.cluster.store.on_commit(lambda change, name=name: note(name, change))  # type: ignore[misc]
         for name in fleet.members:
-            await fleet.client(name).create(D, workload(DEPLOYMENT), NS)
+            await fleet[name].client().create(D, workload(DEPLOYMENT), NS)
         await asyncio.sleep(600)
         await fleet.stop()
         return digest.hexdigest()
@@ -94,13 +94,13 @@ def test_two_hundred_members_roll_out_at_once() -> None:
         fleet = await Fleet.build("200 clusters; regions eu/us/ap", clock=running().clock.now)
         await fleet.start()
         for name in fleet.members:
-            await fleet.client(name).create(D, workload(DEPLOYMENT), NS)
+            await fleet[name].client().create(D, workload(DEPLOYMENT), NS)
         await asyncio.sleep(60)
         for name in fleet.members:
-            await fleet.client(name).patch(D, "web", MergePatch(IMAGE), NS)
+            await fleet[name].client().patch(D, "web", MergePatch(IMAGE), NS)
         await asyncio.sleep(120)
         for name in fleet.members:
-            status = (await fleet.client(name).get(D, "web", NS))["status"]
+            status = (await fleet[name].client().get(D, "web", NS))["status"]
             assert [status[f"{each}Replicas"] for each in ("updated", "ready", "available")] == [3, 3, 3]
             assert status["observedGeneration"] == 2
         # At rest nobody writes, and nothing waits but the deadline of a clock that has nothing to say any more.

@@ -56,13 +56,6 @@ def test_what_the_server_says_of_an_object_belongs_to_nobody(schema: JSONObject)
     assert track_update(None, new, schema, **WHO) == []
 
 
-def test_a_create_may_start_from_maps_that_always_exist(schema: JSONObject) -> None:
-    blank: JSONObject = {"spec": {"strategy": {}}, "status": {}}
-    new = {"metadata": {"name": "n"}, "spec": {"strategy": {"type": "x"}, "replicas": 1}, "status": {}}
-    (entry,) = track_update(None, new, schema, blank=blank, **WHO)
-    assert entry["fieldsV1"] == {"f:spec": {"f:replicas": {}, "f:strategy": {"f:type": {}}}}
-
-
 def test_an_update_owns_what_it_changes(story: Any) -> None:
     story.updates("ann", "spec: {replicas: 1, containers: [{name: c, image: x}, {name: d, image: x}]}")
     story.updates("bob", "spec: {replicas: 1, containers: [{name: c, image: y}, {name: d, image: x}]}")

@@ -67,11 +67,6 @@ def test_a_name_is_required() -> None:
     assert found(name="") == ["metadata.name: Required value: name or generateName is required"]
 
 
-def test_a_name_that_the_resource_prescribes_is_enforced() -> None:
-    causes = validate_metadata({"metadata": {"name": "b"}}, namespaced=False, resource_name="a")
-    assert [str(cause) for cause in causes] == ['metadata.name: Invalid value: "b": must be a']
-
-
 def test_namespaces_are_required_forbidden_or_checked() -> None:
     missing = validate_metadata({"metadata": {"name": "a"}}, namespaced=True)
     assert [str(cause) for cause in missing] == ["metadata.namespace: Required value"]

@@ -24,7 +24,6 @@ from echelon.api.coordination import LEASE, Lease
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
-from echelon.api.times import format_time
 from echelon.controllers.cluster.fleet_silence import LOOK_SECONDS, FleetSilence
 from echelon.controllers.cluster.heartbeats import Heartbeats, SteadyClock
 from echelon.controllers.cluster.patches import condition_patch, patch_of
@@ -40,7 +39,7 @@ from echelon.engine.cluster_health import (
     health_taints,
     is_taint,
 )
-from echelon.engine.conditions import find_condition
+from echelon.engine.conditions import condition_stamp, find_condition
 from echelon.engine.plan import NOTHING, Action, Emit, Patch, Plan, Reference
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
@@ -205,15 +204,8 @@ def _message(known: Condition | None, decision: HealthDecision, *, most_silent: 
 
 
 def _unknown(cluster: ManagedCluster, message: str, now: datetime) -> Patch:
-    available = Condition(
-        type=AVAILABLE,
-        status="Unknown",
-        observed_generation=cluster.metadata.generation,
-        last_transition_time=format_time(now),
-        reason=_LEASE_STOPPED,
-        message=message,
-    )
-    return condition_patch(cluster, available)
+    stamp = condition_stamp(cluster.metadata.generation, now)
+    return condition_patch(cluster, stamp.condition(AVAILABLE, "Unknown", _LEASE_STOPPED, message))
 
 
 def _fleet_condition(silence: Silence, generation: int, now: datetime) -> Condition:
@@ -225,14 +217,8 @@ def _fleet_condition(silence: Silence, generation: int, now: datetime) -> Condit
             f"{counted} have missed two renewals of their lease. The hub or its network is the likelier cause: "
             "no cluster is tainted unreachable until fewer are silent."
         )
-    return Condition(
-        type=HEARD,
-        status="False" if silence.of_most else "True",
-        observed_generation=generation,
-        last_transition_time=format_time(now),
-        reason="FleetSilent" if silence.of_most else "FleetHeard",
-        message=text,
-    )
+    reason = "FleetSilent" if silence.of_most else "FleetHeard"
+    return condition_stamp(generation, now).condition(HEARD, not silence.of_most, reason, text)
 
 
 def _taint_to_wire(taint: Taint) -> JSONObject:

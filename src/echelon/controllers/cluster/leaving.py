@@ -12,13 +12,11 @@ from typing import TypeVar
 
 from echelon.api.cluster import GROUP, ManagedCluster
 from echelon.api.kinds import Kind
-from echelon.api.meta import Condition
 from echelon.api.namespaces import NAMESPACE, Namespace
-from echelon.api.times import format_time
 from echelon.api.versions import newer
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.cluster.patches import condition_patch, patch_of
-from echelon.engine.conditions import find_condition
+from echelon.engine.conditions import condition_stamp, find_condition
 from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together, Write
 from echelon.kube.client import Client, DeleteOptions
 from echelon.kube.errors import Conflict
@@ -135,12 +133,5 @@ def _deleting(cluster: ManagedCluster, message: str, now: datetime) -> Patch | N
     known = find_condition(cluster.status.conditions, DELETING)
     if known is not None and (known.message, known.observed_generation) == (message, generation):
         return None
-    deleting = Condition(
-        type=DELETING,
-        status="False",
-        observed_generation=generation,
-        last_transition_time=format_time(now),
-        reason="ResourceRemaining",
-        message=message,
-    )
-    return condition_patch(cluster, deleting)
+    stamp = condition_stamp(generation, now)
+    return condition_patch(cluster, stamp.condition(DELETING, "False", "ResourceRemaining", message))

@@ -9,9 +9,8 @@ from echelon.engine.plan import Patch
 
 def patch_of(obj: ManagedCluster | ManagedClusterSet, body: JSONObject, subresource: str = "") -> Patch:
     """Return a patch that fails if the object is no longer as it was seen."""
-    meta = obj.metadata
     kind = MANAGED_CLUSTER if isinstance(obj, ManagedCluster) else MANAGED_CLUSTER_SET
-    return Patch(kind, meta.name, body, uid=meta.uid, resource_version=meta.resource_version, subresource=subresource)
+    return Patch.of(kind, obj.metadata, body, subresource)
 
 
 def condition_patch(obj: ManagedCluster | ManagedClusterSet, condition: Condition) -> Patch:

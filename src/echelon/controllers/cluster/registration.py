@@ -9,7 +9,7 @@ A cluster that is deleted leaves in an order of its own, for which it is given a
 it: whoever deletes it together with what it owns would revoke them before they have served their purpose.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,12 +20,10 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.api.meta import Condition
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.service_accounts import SERVICE_ACCOUNT
-from echelon.api.times import format_time
 from echelon.api.versions import newer
 from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
@@ -41,7 +39,7 @@ from echelon.controllers.cluster.leaving import (
 from echelon.controllers.cluster.patches import condition_patch
 from echelon.controllers.context import ControllerContext
 from echelon.engine.cluster_health import LEASE_NAME
-from echelon.engine.conditions import find_condition
+from echelon.engine.conditions import condition_stamp, find_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
@@ -172,10 +170,12 @@ def cluster_registration_controller(context: ControllerContext) -> Controller:
     controller = context.controller(NAME, reconciler, client=writer, workers=WORKERS)
     controller.watch(clusters, when=_is_relevant)
     controller.watch(
-        works, keys=_cluster_of_work, when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace)
+        works,
+        keys=lambda work: (Key("", work.metadata.namespace),),
+        when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace),
     )
     for informer in made.values():
-        controller.watch(informer, keys=_labelled_cluster)
+        controller.watch(informer, keys=lambda obj: (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),))
     return controller
 
 
@@ -191,14 +191,6 @@ def _is_relevant(delta: Delta[ManagedCluster]) -> bool:
     ):
         return True
     return old.metadata.generation != new.metadata.generation or old.status.conditions != new.status.conditions
-
-
-def _cluster_of_work(work: ManifestWork) -> Iterable[Key]:
-    return (Key("", work.metadata.namespace),)
-
-
-def _labelled_cluster(obj: Any) -> Iterable[Key]:
-    return (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),)
 
 
 def _desired_objects(name: str) -> list[_DesiredObject]:
@@ -218,9 +210,7 @@ def _object(cluster: str, kind: Kind[Any], name: str, namespace: str, content: J
     metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: cluster}}
     if namespace:
         metadata["namespace"] = namespace
-    return _DesiredObject(
-        kind, name, namespace, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
-    )
+    return _DesiredObject(kind, name, namespace, {**kind.type_meta, "metadata": metadata, **content})
 
 
 def _rules_inside() -> list[JSONObject]:
@@ -263,12 +253,6 @@ def _accepted(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patc
     known = find_condition(cluster.status.conditions, ACCEPTED)
     if known is not None and (known.status, known.observed_generation) == (status, generation):
         return None
-    condition = Condition(
-        type=ACCEPTED,
-        status=status,
-        observed_generation=generation,
-        last_transition_time=format_time(now),
-        reason=f"HubClusterAdmin{decision}",
-        message=f"{decision} by hub cluster admin",
-    )
-    return condition_patch(cluster, condition)
+    said = f"{decision} by hub cluster admin"
+    stamp = condition_stamp(generation, now)
+    return condition_patch(cluster, stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", said))

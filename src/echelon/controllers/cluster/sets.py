@@ -25,9 +25,9 @@ from echelon.api.cluster import (
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, LabelSelector
-from echelon.api.times import format_time
+from echelon.controllers.cluster.patches import patch_of
 from echelon.controllers.context import ControllerContext
-from echelon.engine.conditions import conditions_to_wire, set_condition
+from echelon.engine.conditions import condition_stamp, conditions_to_wire, set_condition
 from echelon.engine.placement.fleet import FleetIndex
 from echelon.engine.placement.sets import ClusterSets
 from echelon.engine.plan import NOTHING, Action, Create, Patch, Plan, Together
@@ -113,21 +113,22 @@ class ClusterSetReconciler:
             return NOTHING
         actions: tuple[Action, ...] = ()
         if _is_astray(found):
-            actions = (_patch_set(found, {"spec": {"clusterSelector": _GIVEN_WIRE[key.name]}}),)
+            actions = (patch_of(found, {"spec": {"clusterSelector": _GIVEN_WIRE[key.name]}}),)
         if key.name == DEFAULT and (joining := self._joining()):
             actions += (Together(joining),)
         said = self._emptiness(found, now)
         conditions = set_condition(found.status.conditions, said) if said else found.status.conditions
         if conditions == found.status.conditions:
             return Plan(actions)
-        return Plan(actions, _patch_set(found, {"status": {"conditions": conditions_to_wire(conditions)}}, "status"))
+        return Plan(actions, patch_of(found, {"status": {"conditions": conditions_to_wire(conditions)}}, "status"))
 
     def _joining(self) -> tuple[Patch, ...]:
         """Return the writes that let accepted clusters without a set join the default one."""
         fleet = self._fleet
         without = fleet.live - fleet.labels.having(SET_LABEL) | fleet.live & fleet.labels.equal(SET_LABEL, "")
+        joined: JSONObject = {"metadata": {"labels": {SET_LABEL: DEFAULT}}}
         found = (cluster.source for cluster in map(fleet.get, without) if cluster is not None)
-        return tuple(_join(cluster) for cluster in found if _joins_default(cluster))
+        return tuple(patch_of(cluster, joined) for cluster in found if _joins_default(cluster))
 
     def _emptiness(self, found: ManagedClusterSet, now: datetime) -> Condition | None:
         """Say whether a set has members; of one that nobody understands nothing can be said."""
@@ -135,14 +136,10 @@ class ClusterSetReconciler:
         if known is None:
             return None
         count = len(known.members(self._fleet))
-        return Condition(
-            type=EMPTY,
-            status="False" if count else "True",
-            observed_generation=found.metadata.generation,
-            last_transition_time=format_time(now),
-            reason="ClustersSelected" if count else "NoClusterMatched",
-            message=f"{count} ManagedClusters selected" if count else "No ManagedCluster selected",
-        )
+        stamp = condition_stamp(found.metadata.generation, now)
+        if not count:
+            return stamp.condition(EMPTY, "True", "NoClusterMatched", "No ManagedCluster selected")
+        return stamp.condition(EMPTY, "False", "ClustersSelected", f"{count} ManagedClusters selected")
 
     def _plan_binding(self, key: Key, now: datetime) -> Plan:
         binding = self._bindings.get(key)
@@ -150,28 +147,13 @@ class ClusterSetReconciler:
             return NOTHING
         name = Key("", binding.spec.cluster_set)
         meta, exists = binding.metadata, self._sets.get(name) is not None or name in self._sets.unreadable
-        said = Condition(
-            type=BOUND,
-            status="True" if exists else "False",
-            observed_generation=meta.generation,
-            last_transition_time=format_time(now),
-            reason="ClusterSetBound" if exists else "ClusterSetNotFound",
-            message="",
-        )
+        reason = "ClusterSetBound" if exists else "ClusterSetNotFound"
+        said = condition_stamp(meta.generation, now).condition(BOUND, exists, reason)
         conditions = set_condition(binding.status.conditions, said)
         if conditions == binding.status.conditions:
             return NOTHING
         body = {"status": {"conditions": conditions_to_wire(conditions)}}
-        patch = Patch(
-            MANAGED_CLUSTER_SET_BINDING,
-            meta.name,
-            body,
-            meta.namespace,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            subresource="status",
-        )
-        return Plan(status=patch)
+        return Plan(status=Patch.of(MANAGED_CLUSTER_SET_BINDING, meta, body, "status"))
 
 
 def cluster_sets_controller(context: ControllerContext) -> Controller:
@@ -204,30 +186,11 @@ def _joins_default(cluster: ManagedCluster) -> bool:
     return cluster.spec.hub_accepts_client and not meta.deletion_timestamp and not meta.labels.get(SET_LABEL)
 
 
-def _join(cluster: ManagedCluster) -> Patch:
-    meta = cluster.metadata
-    body: JSONObject = {"metadata": {"labels": {SET_LABEL: DEFAULT}}}
-    return Patch(MANAGED_CLUSTER, meta.name, body, uid=meta.uid, resource_version=meta.resource_version)
-
-
 def _new_set(name: str) -> Create:
     selector = {"selectorType": _GIVEN[name].selector_type}
     body: JSONObject = {
-        "apiVersion": MANAGED_CLUSTER_SET.api_version,
-        "kind": MANAGED_CLUSTER_SET.kind,
+        **MANAGED_CLUSTER_SET.type_meta,
         "metadata": {"name": name},
         "spec": {"clusterSelector": selector | ({"labelSelector": {}} if _GIVEN[name].label_selector else {})},
     }
     return Create(MANAGED_CLUSTER_SET, body)
-
-
-def _patch_set(found: ManagedClusterSet, body: JSONObject, subresource: str = "") -> Patch:
-    meta = found.metadata
-    return Patch(
-        MANAGED_CLUSTER_SET,
-        meta.name,
-        body,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource=subresource,
-    )

@@ -112,14 +112,7 @@ class _Translation:
         annotations = {key: value for key, value in slice_annotations(one).items() if value is not None}
         if is_stamped_when_created(self.current, self.desired):
             annotations[STAMP_ANNOTATION] = self.desired.stamp
-        owner = {
-            "apiVersion": PLACEMENT.api_version,
-            "kind": PLACEMENT.kind,
-            "name": meta.name,
-            "uid": meta.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        owner = {**PLACEMENT.owner_reference(meta.name, meta.uid), "controller": True, "blockOwnerDeletion": True}
         metadata: JSONObject = {
             "name": one.name,
             "namespace": meta.namespace,
@@ -128,7 +121,7 @@ class _Translation:
         }
         if annotations:
             metadata["annotations"] = annotations
-        body = {"apiVersion": PLACEMENT_DECISION.api_version, "kind": PLACEMENT_DECISION.kind, "metadata": metadata}
+        body = {**PLACEMENT_DECISION.type_meta, "metadata": metadata}
         return Create(PLACEMENT_DECISION, body, meta.namespace)
 
     def _write_list(self, name: str, clusters: tuple[str, ...]) -> Patch:

@@ -126,42 +126,21 @@ def _action(placement: Placement, there: dict[str, MulticlusterDecision], write:
     body = _body(placement, write.decision)
     if write.decision.name not in there:
         return Create(MULTICLUSTER_DECISION, body, namespace)
-    meta = there[write.decision.name].metadata
     changed = {"metadata": {"labels": body["metadata"]["labels"]}, "decisions": body["decisions"]}
-    return Patch(
-        MULTICLUSTER_DECISION,
-        write.decision.name,
-        changed,
-        namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
+    return Patch.of(MULTICLUSTER_DECISION, there[write.decision.name].metadata, changed)
 
 
 def _body(placement: Placement, decision: MirroredDecision) -> JSONObject:
     meta = placement.metadata
-    owner = {
-        "apiVersion": PLACEMENT.api_version,
-        "kind": PLACEMENT.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = {**PLACEMENT.owner_reference(meta.name, meta.uid), "controller": True, "blockOwnerDeletion": True}
     labels = {
         DECISION_KEY_LABEL: meta.name,
         DECISION_INDEX_LABEL: str(decision.index),
         PLACEMENT_KEY_LABEL: meta.name,
     }
     return {
-        "apiVersion": MULTICLUSTER_DECISION.api_version,
-        "kind": MULTICLUSTER_DECISION.kind,
-        "metadata": {
-            "name": decision.name,
-            "namespace": meta.namespace,
-            "labels": labels,
-            "ownerReferences": [owner],
-        },
+        **MULTICLUSTER_DECISION.type_meta,
+        "metadata": {"name": decision.name, "namespace": meta.namespace, "labels": labels, "ownerReferences": [owner]},
         "decisions": [{"clusterProfileRef": {"name": cluster}} for cluster in decision.clusters],
         "schedulerName": SCHEDULER,
     }

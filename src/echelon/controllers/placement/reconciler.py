@@ -214,18 +214,7 @@ def _status_patch(placement: Placement, after: PlacementStatus) -> Patch | None:
     """Return the write of what is different in a placement's status."""
     was, is_ = _wire(placement.status), _wire(after)
     changed = {name: value for name, value in is_.items() if was.get(name) != value}
-    if not changed:
-        return None
-    meta = placement.metadata
-    return Patch(
-        PLACEMENT,
-        meta.name,
-        {"status": changed},
-        meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource="status",
-    )
+    return Patch.of(PLACEMENT, placement.metadata, {"status": changed}, "status") if changed else None
 
 
 def _wire(of: msgspec.Struct) -> JSONObject:

@@ -32,18 +32,6 @@ class DecisionCounter:
         """Return the clusters that a placement has; not to be modified."""
         return self._own.get(placement) or BitMap()
 
-    def add(self, placement: Key, cluster: str) -> None:
-        """Let a placement have one more cluster."""
-        number = self._number(cluster)
-        if number not in self.own(placement):
-            self._change(placement, BitMap([number]), BitMap())
-
-    def remove(self, placement: Key, cluster: str) -> None:
-        """Let a placement have one cluster less."""
-        number = self._names.find(cluster)
-        if number is not None and number in self.own(placement):
-            self._change(placement, BitMap(), BitMap([number]))
-
     def replace(self, placement: Key, clusters: Iterable[str]) -> BitMap:
         """Let a placement have exactly these clusters; return those that came or went."""
         wanted = BitMap([self._number(name) for name in clusters])

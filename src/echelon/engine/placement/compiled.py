@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
-from echelon.api.keys import Key
 from echelon.api.labels import SelectorError
 from echelon.api.placement import Placement, PlacementSpec
 from echelon.api.scheduling import SpreadConstraint, Toleration
@@ -67,8 +66,6 @@ class Predicate:
 class CompiledPlacement:
     """A placement's spec in the form in which it is evaluated."""
 
-    key: Key
-    sets: tuple[str, ...]
     predicates: tuple[Predicate, ...]
     tolerations: tuple[Toleration, ...]
     prioritizers: WeightedPrioritizers
@@ -114,8 +111,6 @@ def compile_placement(placement: Placement) -> CompiledPlacement:
     except PolicyError as error:
         raise Misconfigured("", str(error)) from None
     return CompiledPlacement(
-        key=Key(placement.metadata.namespace, placement.metadata.name),
-        sets=tuple(spec.cluster_sets),
         predicates=predicates,
         tolerations=tuple(spec.tolerations),
         prioritizers=prioritizers,

@@ -49,7 +49,6 @@ class ClusterChange:
     resources: frozenset[str] = frozenset()
     taints: bool = False  # those that keep placements away
     preferences: bool = False  # PreferNoSelect taints
-    conditions: bool = False
     presence: bool = False  # came, went, or began to be deleted
     any: bool = False  # any of these, or anything else that an expression could see
 
@@ -212,8 +211,6 @@ class FleetIndex:
             resources=_changed_resources(before, after),
             taints=_only(old, preferred=False) != _only(new, preferred=False),
             preferences=_only(old, preferred=True) != _only(new, preferred=True),
-            conditions=(before.source.status.conditions if before else [])
-            != (after.source.status.conditions if after else []),
             presence=was != now,
             any=changed,
         )

@@ -217,18 +217,3 @@ class PlacementScheduler:
             ranking.fill(prioritizers.totals(prioritizers.scores(context, feasible), feasible))
         self._ranking, self._highest, self._position = ranking, highest, self._decisions.position
         return ranking.best()
-
-
-def schedule(
-    placement: Placement,
-    fleet: FleetIndex,
-    decisions: DecisionCounter,
-    addons: ScoreIndex,
-    now: datetime,
-    *,
-    eligibility: Eligibility = EVERYTHING,
-) -> Schedule:
-    """Choose clusters for a placement, from scratch."""
-    scheduler = PlacementScheduler(placement, fleet, decisions, addons)
-    scheduler.choose_from(eligibility)
-    return scheduler.schedule(now)

@@ -27,11 +27,6 @@ class Selector:
     labels: tuple[Requirement, ...] = ()
     claims: tuple[Requirement, ...] = ()
 
-    @property
-    def empty(self) -> bool:
-        """Whether everything matches."""
-        return not self.labels and not self.claims
-
     def matches(self, cluster: Cluster) -> bool:
         """Tell whether one cluster matches."""
         return _all_hold(self.labels, cluster.labels) and _all_hold(self.claims, cluster.claims)

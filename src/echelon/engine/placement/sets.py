@@ -121,11 +121,6 @@ class ClusterSets:
         return [namespace for namespace, bound in self._bound.items() if name in bound]
 
     @property
-    def malformed(self) -> Mapping[str, str]:
-        """Sets that cannot be understood, and why."""
-        return self._malformed
-
-    @property
     def names(self) -> list[str]:
         """The sets that can be understood."""
         return list(self._sets)

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from echelon.api.meta import Condition
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, DecisionGroupStatus, Placement
-from echelon.api.times import format_time
-from echelon.engine.conditions import MAX_MESSAGE, find_condition, set_condition
+from echelon.engine.conditions import condition_stamp, find_condition, set_condition
 from echelon.engine.placement.schedule import Code, Outcome, Schedule
 from echelon.engine.placement.slices import Slice
 from echelon.engine.plan import Emit, Reference
@@ -33,15 +32,17 @@ def conditions(placement: Placement, schedule: Schedule, selected: int, now: dat
     found: Sequence[Condition] = placement.status.conditions
     if find_condition(found, PUBLISHED) is not None:
         said[PUBLISHED] = (True, "DecisionsWritten", "All decisions are written")
+    stamp = condition_stamp(placement.metadata.generation, now)
     for kind, each in said.items():
-        found = set_condition(found, _condition(kind, each, placement.metadata.generation, now))
+        found = set_condition(found, stamp.condition(kind, *each))
     return list(found)
 
 
 def unpublished(placement: Placement, failures: Mapping[str, str], now: datetime) -> list[Condition]:
     """Return the conditions of a placement whose decisions could not be written; the others speak of those before."""
-    said = (False, WRITE_FAILED, _failures_note(failures))
-    return set_condition(placement.status.conditions, _condition(PUBLISHED, said, placement.metadata.generation, now))
+    stamp = condition_stamp(placement.metadata.generation, now)
+    failed = stamp.condition(PUBLISHED, "False", WRITE_FAILED, _failures_note(failures))
+    return set_condition(placement.status.conditions, failed)
 
 
 def is_unpublished(placement: Placement) -> bool:
@@ -159,18 +160,6 @@ def _satisfied(placement: Placement, schedule: Schedule, selected: int) -> _Said
 
 def _listed(names: Sequence[str]) -> str:
     return f"[{','.join(names)}]"
-
-
-def _condition(kind: str, said: _Said, generation: int, now: datetime) -> Condition:
-    holds, reason, message = said
-    return Condition(
-        type=kind,
-        status="True" if holds else "False",
-        observed_generation=generation,
-        last_transition_time=format_time(now),
-        reason=reason,
-        message=message[:MAX_MESSAGE],
-    )
 
 
 def _note(placement: Placement, decision: str, done: str) -> str:

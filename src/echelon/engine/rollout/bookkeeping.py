@@ -44,16 +44,7 @@ def look_again_after(rollout: Rollout, now: datetime) -> timedelta | None:
 
 def patch_of(subject: Subject, body: dict[str, object], subresource: str = "") -> Patch:
     """Return a patch of the object itself, as it was seen."""
-    meta = subject.metadata
-    return Patch(
-        subject.kind,
-        meta.name,
-        body,
-        meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource=subresource,
-    )
+    return Patch.of(subject.kind, subject.metadata, body, subresource)
 
 
 def _store_failed_writes(rollout: Rollout) -> tuple[Write, ...]:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from echelon.api.meta import Condition
-from echelon.api.times import format_time, parse_time
-from echelon.engine.conditions import set_condition
+from echelon.api.times import parse_time
+from echelon.engine.conditions import condition_stamp, set_condition
 from echelon.engine.rollout.allocation import Allocation
 from echelon.engine.rollout.control import ABORTED, PAUSED
 from echelon.engine.rollout.departures import held
@@ -45,17 +45,9 @@ def merge_conditions(
     before: Sequence[Condition], drafts: Sequence[ConditionDraft], generation: int, now: datetime
 ) -> list[Condition]:
     """Return conditions with some said anew. Their times move only when their status does."""
-    found = list(before)
+    found, stamp = list(before), condition_stamp(generation, now)
     for each in drafts:
-        condition = Condition(
-            type=each.type,
-            status="True" if each.holds else "False",
-            observed_generation=generation,
-            last_transition_time=format_time(now),
-            reason=each.reason,
-            message=each.message,
-        )
-        found = set_condition(found, condition)
+        found = set_condition(found, stamp.condition(each.type, each.holds, each.reason, each.message))
     return found
 
 

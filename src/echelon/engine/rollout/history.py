@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 
 from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.times import parse_time
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.milestones import NO_MILESTONES, Milestones, read_milestones
-from echelon.engine.rollout.revision import LIMIT, History, Revision
 from echelon.engine.rollout.stored_revision import GENERATION_ANNOTATION, StoredRevision
 from echelon.engine.rollout.subject import Subject
+
+LIMIT = 10  # revisions that are kept
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,10 @@ class RevisionHistory:
     """The stored revisions, as seen from the content that is wanted now."""
 
     present: StoredRevision | None
-    number: int  # that the present one is to have
+    number: int  # that the present one is to have: its own only if no other is higher
     generation: int  # of the object, as of the newest one
-    completed: StoredRevision | None  # what to go back to
-    obsolete: tuple[StoredRevision, ...]
+    completed: StoredRevision | None  # what to go back to: of the others that reached every cluster, the last to do so
+    obsolete: tuple[StoredRevision, ...]  # the oldest; the present one and the one to go back to stay, and count
     milestones: Milestones = NO_MILESTONES  # of the present one
 
 
@@ -30,23 +32,20 @@ def load(
 ) -> RevisionHistory:
     """Look back from a revision of the object with the uid `owner`."""
     stored = {each.revision: each for each in revisions}
-    kept = tuple(
-        Revision(each.number, each.revision, parse_time(each.completed) if each.content is not None else None)
-        for each in stored.values()
-    )
-    known = History(revision, kept)
-    done = known.last_completed
-    obsolete = tuple(stored[each.hash] for each in known.obsolete(LIMIT if limit is None else limit))
-    newest = max((each.generation for each in revisions if each.owner == owner), default=0)
     present = stored.get(revision)
-    return RevisionHistory(
-        present,
-        known.number,
-        newest,
-        stored[done.hash] if done is not None else None,
-        obsolete,
-        read_milestones(present, known.number),
-    )
+    others = [each for each in stored.values() if each is not present]
+    highest = max((each.number for each in others), default=0)
+    number = present.number if present is not None and present.number > highest else highest + 1
+    done = [
+        (completed, each.number, each)
+        for each in others
+        if each.content is not None and (completed := parse_time(each.completed)) is not None
+    ]
+    _, _, back = max(done, key=itemgetter(0, 1), default=(None, 0, None))
+    spare = sorted((each for each in others if each is not back), key=attrgetter("number"))
+    surplus = max(len(stored) - (LIMIT if limit is None else limit), 0)
+    newest = max((each.generation for each in revisions if each.owner == owner), default=0)
+    return RevisionHistory(present, number, newest, back, tuple(spare[:surplus]), read_milestones(present, number))
 
 
 def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
@@ -56,7 +55,8 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
     would give: they are its past.
     """
     meta = subject.metadata
-    owned = {"ownerReferences": [_owner(subject)]}
+    owner = {**subject.kind.owner_reference(meta.name, meta.uid), "controller": True}
+    owned = {"ownerReferences": [owner]}
     numbered = {GENERATION_ANNOTATION: str(meta.generation)}
     writes: list[Write] = [
         _patch(each, meta.namespace, {"metadata": {"annotations": {GENERATION_ANNOTATION: None}, **owned}})
@@ -65,8 +65,7 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
     ]
     if history.present is None:
         body = {
-            "apiVersion": CONTROLLER_REVISION.api_version,
-            "kind": CONTROLLER_REVISION.kind,
+            **CONTROLLER_REVISION.type_meta,
             "metadata": {
                 "name": f"{meta.name}-{subject.revision}",
                 "namespace": meta.namespace,
@@ -82,16 +81,6 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
         change = {"metadata": {"annotations": numbered, **owned}, "revision": history.number}
         writes.append(_patch(history.present, meta.namespace, change))
     return tuple(writes)
-
-
-def _owner(subject: Subject) -> JSONObject:
-    return {
-        "apiVersion": subject.kind.api_version,
-        "kind": subject.kind.kind,
-        "name": subject.metadata.name,
-        "uid": subject.metadata.uid,
-        "controller": True,
-    }
 
 
 def note(revision: StoredRevision, namespace: str, notes: dict[str, str]) -> Write:

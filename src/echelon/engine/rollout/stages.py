@@ -30,7 +30,7 @@ class Stage:
 
 def stages(strategy: Strategy, groups: DecisionGroups) -> tuple[Stage, ...]:
     """The stages in the order in which they are taken."""
-    sizes = {key: len(clusters) for key, clusters in sorted(groups.groups.items(), key=_by_key)}
+    sizes = {key: len(groups.groups[key]) for key in sorted(groups.groups)}
     total = sum(sizes.values())
     if strategy.type is StrategyType.ALL:
         return (Stage(tuple(sizes), total, total),)
@@ -43,7 +43,3 @@ def stages(strategy: Strategy, groups: DecisionGroups) -> tuple[Stage, ...]:
         )
     slots = strategy.concurrency(sum(rest.values()))
     return (*mandatory, Stage(tuple(rest), slots, strategy.max_failures.of(total, 0)))
-
-
-def _by_key(item: tuple[GroupKey, frozenset[str]]) -> GroupKey:
-    return item[0]

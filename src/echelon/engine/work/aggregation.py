@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
-from echelon.engine.conditions import find_condition, set_condition
-from echelon.engine.work.conditions import ConditionStamp
+from echelon.engine.conditions import ConditionStamp, find_condition, set_condition
 from echelon.engine.work.drift import DRIFTED
 from echelon.engine.work.health_state import Degraded, Health, Healthy
 from echelon.engine.work.rules import RULE_REASONS

@@ -29,7 +29,6 @@ class Options:
     update: ManifestUpdateStrategy = _UPDATE
     feedback: tuple[FeedbackRule, ...] = ()
     conditions: tuple[ConditionRule, ...] = ()
-    watched: bool = False  # feedback is to follow every change, not to be read from time to time
 
 
 def options_for(configs: Sequence[ManifestConfig], meta: ManifestResourceMeta) -> Options:
@@ -40,8 +39,7 @@ def options_for(configs: Sequence[ManifestConfig], meta: ManifestResourceMeta) -
     update = next((config.update_strategy for config in matching if config.update_strategy is not None), None)
     feedback = next((config.feedback_rules for config in matching if config.feedback_rules), [])
     conditions = next((config.condition_rules for config in matching if config.condition_rules), [])
-    watched = matching[-1].feedback_scrape_type == "Watch"
-    return Options(update or _UPDATE, tuple(feedback), tuple(conditions), watched)
+    return Options(update or _UPDATE, tuple(feedback), tuple(conditions))
 
 
 def matches(identifier: ResourceIdentifier, meta: ManifestResourceMeta) -> bool:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
 from echelon.api.meta import Condition
-from echelon.engine.conditions import find_condition
-from echelon.engine.work.conditions import ConditionStamp
+from echelon.engine.conditions import ConditionStamp, find_condition
 from echelon.engine.work.ignoring import server_side_apply
 from echelon.engine.work.updating import DesiredObject, LastApplied, create_only, lacks_content, update
 

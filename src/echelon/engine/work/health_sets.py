@@ -10,6 +10,7 @@ from echelon.engine.work.health_state import (
     Degraded,
     Health,
     Progressing,
+    complete,
     condition,
     items,
     kept_old,
@@ -41,10 +42,7 @@ def clone_set(obj: JSONObject) -> Health:
     ready = number(status, "updatedAvailableReplicas", number(status, "updatedReadyReplicas"))
     if ready < expected:
         return Progressing("Updating", f"{ready} of {expected} updated and available")
-    total, available = number(status, "replicas"), number(status, "availableReplicas")
-    if total > wanted:
-        return Progressing("TooManyPods", f"{total - wanted} more than {wanted} running")
-    return HEALTHY if available >= wanted else _unavailable(available, wanted)
+    return complete(number(status, "availableReplicas"), wanted, number(status, "replicas"))
 
 
 def clique_set(obj: JSONObject) -> Health:
@@ -69,8 +67,7 @@ def scaling_group(obj: JSONObject) -> Health:
     status, wanted = part(obj, "status"), number(part(obj, "spec"), "replicas", 1)
     if waits := unobserved(obj):
         return waits
-    available = number(status, "availableReplicas")
-    return HEALTHY if available >= wanted else _unavailable(available, wanted)
+    return complete(number(status, "availableReplicas"), wanted)
 
 
 def clique(obj: JSONObject) -> Health:
@@ -82,10 +79,6 @@ def clique(obj: JSONObject) -> Health:
     if ready < wanted:
         return _with_errors("NotReady", f"{ready} of {wanted} ready", status)
     return HEALTHY
-
-
-def _unavailable(available: int, wanted: int) -> Progressing:
-    return Progressing("Unavailable", f"{available} of {wanted} available")
 
 
 def _with_errors(reason: str, message: str, status: JSONObject) -> Progressing:

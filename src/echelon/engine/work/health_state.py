@@ -74,6 +74,15 @@ def unobserved(obj: JSONObject) -> Progressing | None:
     return None
 
 
+def complete(available: int, wanted: int, total: int = 0) -> Health:
+    """Judge a set in which every pod that should be new is."""
+    if total > wanted:
+        return Progressing("TooManyPods", f"{total - wanted} more than {wanted} running")
+    if available < wanted:
+        return Progressing("Unavailable", f"{available} of {wanted} available")
+    return HEALTHY
+
+
 def kept_old(partition: JSON, replicas: int) -> int:
     """Return how many pods a partition keeps old; none for one that cannot be read."""
     if not isinstance(partition, int | str) or isinstance(partition, bool):

@@ -8,10 +8,10 @@ available.
 
 from echelon.api.base import JSONObject
 from echelon.engine.work.health_state import (
-    HEALTHY,
     Degraded,
     Health,
     Progressing,
+    complete,
     condition,
     kept_old,
     number,
@@ -38,7 +38,7 @@ def deployment(obj: JSONObject) -> Health:
         return Progressing("Updating", f"{updated} of {wanted} updated")
     if total > updated:
         return Progressing("OldPods", f"{total - updated} old still running")
-    return _complete(total, number(status, "availableReplicas"), wanted)
+    return complete(number(status, "availableReplicas"), wanted, total)
 
 
 def replica_set(obj: JSONObject) -> Health:
@@ -47,7 +47,7 @@ def replica_set(obj: JSONObject) -> Health:
     if waits := unobserved(obj) or _replica_failure(status):
         return waits
     wanted = number(part(obj, "spec"), "replicas", 1)
-    return _complete(number(status, "replicas"), number(status, "availableReplicas"), wanted)
+    return complete(number(status, "availableReplicas"), wanted, number(status, "replicas"))
 
 
 def stateful_set(obj: JSONObject) -> Health:
@@ -58,7 +58,7 @@ def stateful_set(obj: JSONObject) -> Health:
     wanted = number(spec, "replicas", 1)
     # Clusters before Kubernetes 1.22 count ready pods only.
     available = number(status, "availableReplicas", number(status, "readyReplicas"))
-    return _revision(spec, status, wanted) or _complete(number(status, "replicas"), available, wanted)
+    return _revision(spec, status, wanted) or complete(available, wanted, number(status, "replicas"))
 
 
 def _revision(spec: JSONObject, status: JSONObject, wanted: int) -> Progressing | None:
@@ -91,10 +91,7 @@ def daemon_set(obj: JSONObject) -> Health:
         updated, expected = number(status, "updatedNumberScheduled"), wanted - kept
         if updated < expected:
             return Progressing("Updating", f"{updated} of {expected} updated")
-    available = number(status, "numberAvailable")
-    if available < wanted:
-        return Progressing("Unavailable", f"{available} of {wanted} available")
-    return HEALTHY
+    return complete(number(status, "numberAvailable"), wanted)
 
 
 def _replica_failure(status: JSONObject) -> Degraded | None:
@@ -102,11 +99,3 @@ def _replica_failure(status: JSONObject) -> Degraded | None:
     if failure.get("status") != "True":
         return None
     return Degraded("ReplicaFailure", text(failure, "message") or "pods cannot be created or deleted")
-
-
-def _complete(total: int, available: int, wanted: int) -> Health:
-    if total > wanted:
-        return Progressing("TooManyPods", f"{total - wanted} more than {wanted} running")
-    if available < wanted:
-        return Progressing("Unavailable", f"{available} of {wanted} available")
-    return HEALTHY

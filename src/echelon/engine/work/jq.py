@@ -16,10 +16,9 @@ FieldPath: TypeAlias = tuple[str | int, ...]
 
 
 class JqError(ValueError):
-    """A path that is not understood; `position` counts characters from 0."""
+    """A path that is not understood; positions count characters from 0."""
 
     def __init__(self, path: str, position: int, problem: str) -> None:
-        self.position = position
         super().__init__(f'invalid jq path "{path}": {problem} at position {position}')
 
 

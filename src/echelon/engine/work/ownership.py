@@ -13,12 +13,7 @@ from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedManifestWork, Manifes
 
 def owner_reference(record: AppliedManifestWork) -> JSONObject:
     """Return the reference by which an object belongs to the record of a work."""
-    return {
-        "apiVersion": APPLIED_MANIFEST_WORK.api_version,
-        "kind": APPLIED_MANIFEST_WORK.kind,
-        "name": record.metadata.name,
-        "uid": record.metadata.uid,
-    }
+    return APPLIED_MANIFEST_WORK.owner_reference(record.metadata.name, record.metadata.uid)
 
 
 def owned_by_work(option: DeleteOption | None, meta: ManifestResourceMeta) -> bool:

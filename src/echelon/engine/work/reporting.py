@@ -22,9 +22,8 @@ from echelon.api.work import (
     ManifestWorkStatus,
     StatusFeedback,
 )
-from echelon.engine.conditions import find_condition, set_condition
+from echelon.engine.conditions import ConditionStamp, condition_stamp, find_condition, set_condition
 from echelon.engine.work.aggregation import JudgedManifest, work_conditions
-from echelon.engine.work.conditions import ConditionStamp, condition_stamp
 from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback

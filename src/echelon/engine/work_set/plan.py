@@ -149,8 +149,7 @@ class _Writing:
     def _create(self, cluster: str, labels: dict[str, str]) -> Create:
         meta = self._view.work_set.metadata
         body = {
-            "apiVersion": MANIFEST_WORK.api_version,
-            "kind": MANIFEST_WORK.kind,
+            **MANIFEST_WORK.type_meta,
             "metadata": {
                 "name": work_name(meta.namespace, meta.name, name_conflict=cluster in self._view.name_conflicts),
                 "namespace": cluster,

@@ -1,14 +1,13 @@
 """Many members, one clock: a fleet for simulations, benchmarks and `echelon up`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from echelon.fleet.member.clone import KRUISE, clone_cluster
+from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.fleet_spec import profiles
 from echelon.fleet.member.member import Member
-from echelon.fleet.member.network import MemberClient
 from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
 from echelon.hub.cluster import LogicalCluster
@@ -34,12 +33,11 @@ class Fleet:
         *,
         seed: int = 0,
         clock: Callable[[], datetime] | None = None,
-        groups: Sequence[str] = (KRUISE,),
         cluster_for: ClusterFor | None = None,
     ) -> "Fleet":
         """Make the members of a line such as "50 clusters; regions eu/us/ap", or of given profiles.
 
-        Their clusters live in memory and serve the custom kinds of `groups`, unless `cluster_for` gives others.
+        Their clusters live in memory and serve the custom kinds of OpenKruise, unless `cluster_for` gives others.
         """
         made: dict[str, Member] = {}
         timers = Timers()
@@ -47,7 +45,7 @@ class Fleet:
             if cluster_for is not None:
                 cluster = await cluster_for(profile.name)
             else:
-                cluster = await clone_cluster(profile.name, clock=clock, seed=hash((seed, number)), groups=groups)
+                cluster = await clone_cluster(profile.name, clock=clock, seed=hash((seed, number)))
             made[profile.name] = Member(profile, cluster, timers)
         return cls(made, timers, keeps=cluster_for is None)
 
@@ -56,10 +54,6 @@ class Fleet:
 
     def __getitem__(self, name: str) -> Member:
         return self.members[name]
-
-    def client(self, name: str) -> MemberClient:
-        """Return a client of a member, from outside."""
-        return self.members[name].client()
 
     async def start(self) -> None:
         """Bring all members to life."""

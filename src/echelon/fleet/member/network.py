@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from echelon.api.kinds import Kind
 from echelon.hub.client import InProcessClient
 from echelon.kube import errors
-from echelon.kube.client import DeleteOptions, Event, Page, Patch, WriteOptions
+from echelon.kube.client import Event, Page, Patch
 
 T = TypeVar("T")
 
@@ -66,34 +66,20 @@ class MemberClient:
                     raise self._lost()
                 yield event
 
-    async def create(
-        self, kind: Kind[T], body: dict[str, Any], namespace: str = "", *, options: WriteOptions | None = None
-    ) -> T:
+    async def create(self, kind: Kind[T], body: dict[str, Any], namespace: str = "", **more: Any) -> T:
         """Create an object."""
         await self._travel()
-        return await self._answered(self._inner.create(kind, body, namespace, options=options))
+        return await self._answered(self._inner.create(kind, body, namespace, **more))
 
-    async def patch(
-        self,
-        kind: Kind[T],
-        name: str,
-        patch: Patch,
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        options: WriteOptions | None = None,
-    ) -> T:
+    async def patch(self, kind: Kind[T], name: str, patch: Patch, namespace: str = "", **more: Any) -> T:
         """Change the fields that the patch names."""
         await self._travel()
-        change = self._inner.patch(kind, name, patch, namespace, subresource=subresource, options=options)
-        return await self._answered(change)
+        return await self._answered(self._inner.patch(kind, name, patch, namespace, **more))
 
-    async def delete(
-        self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None
-    ) -> None:
+    async def delete(self, kind: Kind[T], name: str, namespace: str = "", **more: Any) -> None:
         """Ask for the end of an object."""
         await self._travel()
-        await self._answered(self._inner.delete(kind, name, namespace, options=options))
+        await self._answered(self._inner.delete(kind, name, namespace, **more))
 
     async def _travel(self) -> None:
         if delay := self._network.delay():

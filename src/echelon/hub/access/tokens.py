@@ -46,7 +46,6 @@ class Claims(msgspec.Struct, frozen=True):
     account_uid: str
     token_id: str
     audiences: tuple[str, ...]  # of those that were asked about, the ones that the token is meant for
-    expires: float
     pod: str = ""
     pod_uid: str = ""
 
@@ -89,15 +88,12 @@ class AccountTokens:
         issuer: str,
         *,
         now: Callable[[], float],
-        audiences: Sequence[str] = (),
-        longest: int = LONGEST_LIFETIME,
     ) -> None:
         self._key = key
         self._public = key.public_key()
         self._issuer = issuer
         self._now = now
-        self._longest = max(longest, SHORTEST_LIFETIME)
-        self.audiences = tuple(audiences) or (issuer,)
+        self.audiences = (issuer,)
         spki = self._public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         key_id = _encode(hashlib.sha256(spki).digest())
         self._header = _encode(msgspec.json.encode({"alg": "ES256", "kid": key_id, "typ": "JWT"}))
@@ -121,7 +117,7 @@ class AccountTokens:
         issued = int(self._now())
         payload = _Payload(
             aud=list(audiences) or list(self.audiences),
-            exp=issued + min(seconds, self._longest),
+            exp=issued + min(seconds, LONGEST_LIFETIME),
             iat=issued,
             iss=self._issuer,
             jti=secrets.token_hex(16),
@@ -150,7 +146,6 @@ class AccountTokens:
             account_uid=payload.bound.serviceaccount.uid,
             token_id=payload.jti,
             audiences=meant,
-            expires=payload.exp,
             pod=pod.name if pod else "",
             pod_uid=pod.uid if pod else "",
         )

@@ -44,15 +44,13 @@ def track_update(
     subresource: str,
     now: str,
     reset: FieldSet | None = None,
-    blank: JSONObject | None = None,
 ) -> list[JSONObject]:
     """Return `managedFields` of the object that is about to be stored.
 
-    `old` is None for a create. `blank` is what a create starts from, for kinds whose type has maps that always exist;
-    nobody owns these. An object without owners stays without them until somebody applies to it.
+    `old` is None for a create. An object without owners stays without them until somebody applies to it.
     """
     shape, who = shape_of(schema), identity(manager, UPDATE, api_version, subresource)
-    if old is None and blank is None and not managed_fields(new):
+    if old is None and not managed_fields(new):
         fields = appeared(new, shape)
         if reset:
             fields = FieldSet(fields).without(reset).root
@@ -60,7 +58,7 @@ def track_update(
     owners = _present(old or {}, new, trusted=not subresource)
     if not owners and old is not None:
         return []
-    changes, removals = compare(_unmanaged(old or blank or {}), _unmanaged(new), shape)
+    changes, removals = compare(_unmanaged(old or {}), _unmanaged(new), shape)
     if reset:
         changes, removals = changes.without(reset), removals.without(reset)
     lost, mine = changes | removals, changes - UNOWNED

@@ -236,8 +236,7 @@ def _warning(cluster: LogicalCluster, target: Target, meta: JSONObject, reason: 
         "kind": "Event",
         "metadata": {"name": f"{about}.{cluster.random.getrandbits(64):016x}"},
         "involvedObject": {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
+            **kind.type_meta,
             "name": target.name,
             "uid": meta["uid"],
             "resourceVersion": meta["resourceVersion"],

@@ -233,7 +233,7 @@ def _check_number(schema: JSONObject, value: float, path: str, found: _Findings)
         text = f"Checked value must be of type {kind} {named} in {path}"
         found.add(text, causes.invalid("<nil>", "", text))
     factor, low, high = schema.get("multipleOf"), schema.get("minimum"), schema.get("maximum")
-    if factor is not None and not _is_multiple(value, factor):
+    if factor is not None and not jsonschema_rs.is_valid({"multipleOf": factor}, value):
         _wrong(path, value, f"should be a multiple of {causes.number(_as_kind(value, factor))}", found)
     if low is not None:
         exclusive = bool(schema.get("exclusiveMinimum"))
@@ -249,10 +249,6 @@ def _check_number(schema: JSONObject, value: float, path: str, found: _Findings)
 
 def _as_kind(value: float, limit: float) -> float:
     return int(limit) if isinstance(value, int) else float(limit)
-
-
-def _is_multiple(value: float, factor: float) -> bool:
-    return jsonschema_rs.is_valid({"multipleOf": factor}, value)
 
 
 def _check_list(schema: JSONObject, value: list[JSON], path: str, old: JSON, found: _Findings) -> None:

@@ -146,10 +146,9 @@ def validate_metadata(
     *,
     namespaced: bool,
     style: NameStyle = "subdomain",
-    resource_name: str = "",
     path: str = "metadata",
 ) -> list[Cause]:
-    """Check the metadata of a new object whose name has been generated; `resource_name` is the only name allowed."""
+    """Check the metadata of a new object whose name has been generated."""
     metadata: JSON = obj.get("metadata")
     if metadata is None:
         metadata = {}
@@ -162,8 +161,6 @@ def validate_metadata(
         found.append(causes.required(f"{path}.name", "name or generateName is required"))
     else:
         found += [causes.invalid(f"{path}.name", name, why) for why in name_errors(name, style)]
-        if resource_name and name != resource_name:
-            found.append(causes.invalid(f"{path}.name", name, f"must be {resource_name}"))
     found += _namespace_errors(metadata.get("namespace") or "", namespaced, path)
     if (metadata.get("generation") or 0) < 0:
         found.append(causes.invalid(f"{path}.generation", metadata["generation"], "must be greater than or equal to 0"))

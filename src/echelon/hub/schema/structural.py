@@ -79,7 +79,7 @@ class _Pruning:
                 return copied
             items = self.node({**schema["items"], _PRESERVE: True}) if schema.get("items") else copied
         if embedded:
-            properties = {**properties, "apiVersion": copied, "kind": copied, "metadata": _prune_metadata}
+            properties = {**properties, "apiVersion": copied, "kind": copied, "metadata": _metadata}
         if self._builtin:
             default = "" if isinstance(more, dict) and more.get("type") == "string" else None
             return _without_nulls(_prune_tree(properties, others, items, preserve), frozenset(properties), default)
@@ -169,10 +169,6 @@ def _without_nulls(prune: _Prune, named: frozenset[str], default: JSON) -> _Prun
 
 def _wire_names(struct: type[msgspec.Struct]) -> dict[str, _Prune]:
     return {field.encode_name: copied for field in msgspec.structs.fields(struct)}
-
-
-def _prune_metadata(value: JSON, unknown: list[str]) -> JSON:
-    return _metadata(value, unknown)
 
 
 def _items_of(names: Mapping[str, _Prune]) -> _Prune:

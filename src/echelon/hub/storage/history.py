@@ -38,7 +38,6 @@ class Compacted(Exception):
 
     def __init__(self, revision: int, compacted: int) -> None:
         super().__init__(f"revision {revision} has been compacted, the oldest one known is {compacted}")
-        self.revision = revision
         self.compacted = compacted
 
 
@@ -285,11 +284,6 @@ class Watch:
                     timer.cancel()
             ready = self._take()
         return ready
-
-    @property
-    def behind(self) -> bool:
-        """Whether `next` would return at once."""
-        return self._position < self._thread.dropped + len(self._thread.changes)
 
     def close(self) -> None:
         """End the watch; whoever waits for its next change gets `WatchClosed`."""

@@ -9,6 +9,7 @@ without reading a clock, so a simulation on virtual time is served by the same c
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from operator import attrgetter
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -49,9 +50,6 @@ class StaleWrite(Exception):
 
     def __init__(self, key: Key, expected: int, actual: int) -> None:
         super().__init__(f"{'/'.join(key)}: expected revision {expected}, found {actual}")
-        self.key = key
-        self.expected = expected
-        self.actual = actual
 
 
 class ObjectTooLarge(Exception):
@@ -68,11 +66,6 @@ class Listing(NamedTuple):
     entries: list[Entry]
     revision: int
     remaining: int  # how many follow after these
-
-    @property
-    def more(self) -> bool:
-        """Whether the limit cut something off."""
-        return self.remaining > 0
 
 
 class _Table:
@@ -136,7 +129,6 @@ class Store:
         history: int = HISTORY,
         history_bytes: int = 64 << 20,
     ) -> None:
-        self.cluster = cluster
         self._keep_objects = keep_objects
         self._limits = (history, history_bytes)
         self._bounds = (history * 5 // 4, history_bytes * 5 // 4)  # so that compaction is rare and worth its while
@@ -327,7 +319,7 @@ class Store:
 
     def _replay(self, ledger: Ledger) -> None:
         rows = ledger.replay()
-        first = bisect_right(rows, ledger.compacted, key=_revision_of_row)
+        first = bisect_right(rows, ledger.compacted, key=attrgetter("revision"))
         old = [self._read_and_apply(ledger, row) for row in rows[:first]]
         # A compaction was interrupted. It is finished before this start adds to it: a row that says that an object is
         # gone may not go before the rows of that object.
@@ -367,10 +359,6 @@ class _Head(msgspec.Struct):
 
 
 _head = msgspec.json.Decoder(_Head)
-
-
-def _revision_of_row(row: Row) -> int:
-    return row.revision
 
 
 def _shared(labels: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -136,19 +136,11 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
     return response
 
 
-async def _create(call: Call, target: Target) -> web.StreamResponse:
+async def _create_or_update(call: Call, target: Target) -> web.StreamResponse:
     data = await read_body(call.http)
     body = decode(call.http, data, target.resource.kind.kind)
-    request = write_request(call, data, body)
-    written = await writing.create(call.served.cluster, target, body, request)
-    return _written(call, target, written)
-
-
-async def _update(call: Call, target: Target) -> web.StreamResponse:
-    data = await read_body(call.http)
-    body = decode(call.http, data, target.resource.kind.kind)
-    request = write_request(call, data, body)
-    written = await writing.update(call.served.cluster, target, body, request)
+    write = writing.create if call.info.verb == "create" else writing.update
+    written = await write(call.served.cluster, target, body, write_request(call, data, body))
     return _written(call, target, written)
 
 
@@ -268,10 +260,8 @@ async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     return document(reviews.answered(resource.kind.api_version, resource.kind.kind, body, answer()), status=201)
 
 
-def _answer(
-    body: bytes, form: rendering.Format, status: int = 200, headers: dict[str, str] | None = None
-) -> web.Response:
-    return web.Response(body=body, status=status, content_type=form.media_type, headers=headers)
+def _answer(body: bytes, form: rendering.Format, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type=form.media_type)
 
 
 def _written(call: Call, target: Target, written: writing.Written) -> web.Response:
@@ -289,8 +279,8 @@ _HANDLERS = {
     "get": _get,
     "list": _list,
     "watch": _watch,
-    "create": _create,
-    "update": _update,
+    "create": _create_or_update,
+    "update": _create_or_update,
     "patch": _patch,
     "delete": _delete,
     "deletecollection": _delete_collection,
