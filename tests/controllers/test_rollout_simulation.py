@@ -38,7 +38,7 @@ def test_the_rules_of_a_rollout_are_kept_whatever_goes_wrong(lives: Lives) -> No
 
 def test_these_rollouts_are_not_boring() -> None:
     before, injected = Counter(SEEN), Counter[str]()
-    for seed in range(40):
+    for seed in range(56):
         injected += Counter(live(seed).injected)
     happened = SEEN - before
     assert happened["start"] > 4 * 40

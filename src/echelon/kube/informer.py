@@ -13,7 +13,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -231,26 +231,17 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         """Make the cache equal to a list, a page at a time."""
         listed: set[Key] = set()
-        token = ""
-        while True:
-            try:
-                page = await self._page(token)
-            except Gone:
-                # The server forgets faster than we turn the pages: ask for all at once.
-                self._page_size = 0 if token else PAGE_SIZE
-                raise
-            if not token:
-                self._refuse_older(page.resource_version)
-            for misfit in page.unreadable:
-                listed.add(self._listed(misfit))
-            for number, obj in enumerate(page.readable, start=1):
-                listed.add(self._listed(obj))
-                if number % _BATCH == 0:
-                    await asyncio.sleep(0)
-            self._hear()
-            token = page.continue_
-            if not token:
-                break
+        async with aclosing(self._pages()) as pages:
+            async for page in pages:
+                if not listed:
+                    self._refuse_older(page.resource_version)
+                for misfit in page.unreadable:
+                    listed.add(self._listed(misfit))
+                for number, obj in enumerate(page.readable, start=1):
+                    listed.add(self._listed(obj))
+                    if number % _BATCH == 0:
+                        await asyncio.sleep(0)
+                self._hear()
         for number, key in enumerate([key for key in self._cache.keys() if key not in listed], start=1):  # noqa: SIM118 - a cache is no mapping
             self._remove(key, page.resource_version)
             if number % _BATCH == 0:
@@ -260,16 +251,34 @@ class Informer(Generic[T]):
         self._metrics.informer_lists.labels(self.kind.resource).inc()
         self._synced.set()
 
+    async def _pages(self) -> AsyncGenerator[Page[T], None]:
+        """List page by page. The next one is on its way while the caller takes in the one before."""
+        page = await self._page("")
+        while page.continue_:
+            following = asyncio.create_task(self._page(page.continue_))
+            try:
+                yield page
+                page = await following
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+        yield page
+
     async def _page(self, token: str) -> Page[T]:
-        async with asyncio.timeout(PAGE_SECONDS):
-            return await self._reader.list(
-                self.kind,
-                self.namespace,
-                labels=self._labels,
-                fields=self._fields,
-                limit=self._page_size,
-                continue_=token,
-            )
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                return await self._reader.list(
+                    self.kind,
+                    self.namespace,
+                    labels=self._labels,
+                    fields=self._fields,
+                    limit=self._page_size,
+                    continue_=token,
+                )
+        except Gone:
+            # The server forgets faster than we turn the pages: ask for all at once.
+            self._page_size = 0 if token else PAGE_SIZE
+            raise
 
     def _refuse_older(self, version: str) -> None:
         """Keep the cache from going back in time because one replica of a server lags."""
