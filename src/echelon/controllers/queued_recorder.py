@@ -4,8 +4,6 @@ An event is written to the same server as everything else and takes as long as a
 queued, and written beside the work; about one object they keep their order. What the server cannot take in time is
 dropped and counted, and warnings and the ends of rollouts are the last to be: only when nothing else is left in a full
 queue. When the process is told to stop, these are still written, as far as that takes a moment.
-
-A server that is busy should be busy with the work. So a writer rests after each event for as long as the write took.
 """
 
 import asyncio
@@ -19,7 +17,6 @@ from echelon.kube.metrics import Metrics
 
 WRITERS = 4
 WAITING = 2_000  # events for each writer
-LONGEST_REST_SECONDS = 1.0
 # Less than what is left between the loss of a lease and its end for others.
 LAST_WORDS_SECONDS = 0.8
 
@@ -57,13 +54,9 @@ class QueuedRecorder:
             await self._say_last_words()
 
     async def _write(self, queue: "_Queue") -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            event = await queue.next()
-            began = loop.time()
-            await self._recorder.emit(event)
+            await self._recorder.emit(await queue.next())
             queue.done()
-            await asyncio.sleep(min(loop.time() - began, LONGEST_REST_SECONDS))
 
     async def _say_last_words(self) -> None:
         left = [event for queue in self._queues for event in queue.left() if event.important]
