@@ -3,7 +3,8 @@
 A cache that hears nothing may be up to date or behind, and learns which of both about once a minute. Nobody wants to
 wait a minute for the end of a work whose cluster was deselected. A list that names no version is answered with what is
 committed when it is asked, so one such list of a placement's decisions tells what a cache alone does not: whether it
-has everything. The same goes for reading one object.
+has everything. The same goes for reading one object. A replica that lags answers with less, and gives itself away
+where a cache has come further: such an answer is none.
 
 What was answered is a fact with a version, for the next plan to look at. Nothing is asked that nobody waits for, of one
 set one question at a time, and more and more seldom while the answers do not help.
@@ -25,7 +26,8 @@ from echelon.engine.plan import ReadRequest
 from echelon.engine.rollout.decisions import ConsistentRead
 from echelon.kube.client import Reader
 from echelon.kube.clock import Clock
-from echelon.kube.errors import ApiError, NotFound
+from echelon.kube.errors import ApiError, NotFound, Unavailable
+from echelon.kube.freshness import Followed
 from echelon.kube.queue import WorkQueue
 
 AT_ONCE = 4
@@ -48,8 +50,17 @@ class _Pending:
 class ConsistentReader:
     """Reads sets with their placements and decisions past the caches. `run` it for as long as there are requests."""
 
-    def __init__(self, reader: Reader, clock: Clock, random: Random, on_answer: Callable[[Key], None]) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        caches: Sequence[Followed],
+        clock: Clock,
+        random: Random,
+        on_answer: Callable[[Key], None],
+    ) -> None:
+        """`caches` are of the same server."""
         self._reader = reader
+        self._caches = tuple(caches)
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(random, first_retry=FIRST_SECONDS, last_retry=LAST_SECONDS)
         self._on_answer = on_answer
@@ -130,7 +141,7 @@ class ConsistentReader:
 
     async def _read(self, key: Key, names: Sequence[str]) -> ConsistentRead:
         """Ask for lists first: they tell a version, and whatever is read after them is as new as that."""
-        asked = self._clock.now()
+        asked, reached = self._clock.now(), [each.reached for each in self._caches]
         decisions: dict[str, dict[str, str]] = {}
         version = ""
         for name in names:
@@ -138,6 +149,8 @@ class ConsistentReader:
             decisions[name] = {each.metadata.name: each.metadata.resource_version for each in page.items}
             if not version or newer(version, page.resource_version):
                 version = page.resource_version
+        if any(each.isdigit() and newer(each, version) for each in reached):
+            raise Unavailable(f"the server answered with version {version}, which is older than what is known")
         placements = {name: await self._placement(name, key.namespace) for name in names}
         work_set = await self._reader.get(MANIFEST_WORK_REPLICA_SET.untyped(), key.name, key.namespace)
         return ConsistentRead(version, asked, work_set["metadata"].get("generation", 0), placements, decisions)

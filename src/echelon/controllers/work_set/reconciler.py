@@ -78,6 +78,9 @@ class WorkSetReconciler:
     def planned(self, key: Key, found: Plan) -> None:
         """Do what follows from a plan that is carried out and is no write."""
         self._eras[key] = self._observer.freshness.era
+        work_set = self._caches.sets.get(key)
+        if work_set is not None and not self.wrote(work_set):
+            self._versions.pop(key, None)  # the plan did not know our own last word, which is news when it comes
         if found.read is not None:
             self._reader.request(key, found.read)
 

@@ -72,6 +72,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
     bound = BoundClusters(clusters, cluster_sets, bindings, context.clock, trusted=trusted)
     reader = ConsistentReader(
         context.client,
+        (caches.sets, caches.placements, caches.decisions, caches.works, caches.revisions),
         context.clock,
         context.random,
         lambda key: controller.queue.add(key),  # noqa: PLW0108 - made below

@@ -130,12 +130,13 @@ class _Writing:
 
     def _of_ref(self, ref: ReferenceRollout) -> list[Write]:
         works, retries = self._works.by_cluster, self._rollout.retries
+        to_delete = frozenset(self._rollout.allocations.to_delete)
         labels = {**self._own, SET_LABEL: self._label, PLACEMENT_LABEL: ref.name}
         writes: list[Write] = []
         for entry in ref.cluster_decisions:
             cluster = entry.cluster
             work = works.get(cluster)
-            if cluster in self._put_off:
+            if cluster in self._put_off or cluster in to_delete:  # which may count as failed until it is gone
                 continue
             if entry.starts or cluster in retries:
                 if work is None:
