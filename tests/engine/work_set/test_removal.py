@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.engine.plan import Delete
+from echelon.engine.plan import Delete, InOrder, Together
 from echelon.engine.rollout import control
 from echelon.engine.rollout.removal import MAX_REMOVALS, approve_removal
 from echelon.engine.rollout.thresholds import Threshold
@@ -229,6 +229,19 @@ def test_a_cluster_that_leaves_as_a_failure_stays_one_for_as_long_as_its_work_ex
         world.end("a")
         world.settle()
     assert world.at("2") == ["b"]
+
+
+def test_a_work_that_goes_is_written_once_although_a_retry_is_due() -> None:
+    world = world_of(progressive(maxConcurrency=1, progressDeadline="30s"))
+    world.upgrade("2")
+    world.settle()
+    world.report("a", degraded="True")
+    world.settle()
+    select(world, *SIX[1:])
+    world.annotations["echelon.dev/retried-at"] = world.now.isoformat()
+    bursts = [action for action in world.plan().actions if isinstance(action, Together)]
+    written = [write.namespace for burst in bursts for write in burst.actions if not isinstance(write, InOrder)]
+    assert written.count("a") == 1
 
 
 def test_a_cluster_that_leaves_while_it_is_fine_is_forgotten() -> None:
