@@ -249,8 +249,13 @@ class Observer:
         """Add what the controller wrote itself and has not heard of yet, and what was not taken from it until then."""
         made = [work for when, work in call.life.written.items() if known < when < revision]
         works = {**scene.works, **{work["metadata"]["namespace"]: work for work in made}}
-        attempts = {name: one for name, one in call.life.attempts.items() if one.since < until - SLIP}
-        return replace(scene, works=works, attempts={**scene.attempts, **attempts})
+        attempts = dict(scene.attempts)
+        for name, one in call.life.attempts.items():
+            before = attempts.get(name)
+            if one.since < until - SLIP:  # what another process tried before is stored, and counts from then
+                same = before is not None and before.version == one.version
+                attempts[name] = replace(one, since=before.since) if before is not None and same else one
+        return replace(scene, works=works, attempts=attempts)
 
 
 _READ = {SETS, WORKS, PLACEMENTS, DECISIONS, REVISIONS}
