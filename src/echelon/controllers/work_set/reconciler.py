@@ -58,6 +58,7 @@ class WorkSetReconciler:
         self._eras: dict[Key, int] = {}  # of the caches when the last plan of each set was made
         self._status_written: dict[Key, datetime] = {}
         self._versions: dict[Key, str | None] = {}  # of each set, as it was written by this process
+        self._confirmed: set[str] = set()  # uids of sets that this process has written
         self._outdated: Counter[Key] = Counter()  # how often something happened that no plan from before knows of
 
     def plan(self, key: Key, now: datetime) -> Plan:
@@ -68,7 +69,8 @@ class WorkSetReconciler:
         observed = self._observer.observe(key, work_set, now)
         written = self._status_written.get(key)
         brief_for = written + _STATUS - now if written is not None and now - written < _STATUS else None
-        found = plan(observed.view, now, brief=brief_for is not None)
+        view = replace(observed.view, confirmed=work_set.metadata.uid in self._confirmed)
+        found = plan(view, now, brief=brief_for is not None)
         waits = (found.look_again_after, observed.believed_after, brief_for)
         soonest = min((each for each in waits if each is not None), default=None)
         return replace(
@@ -92,6 +94,7 @@ class WorkSetReconciler:
         if written.kind is MANIFEST_WORK_REPLICA_SET:
             self._status_written[key] = self._clock.now()
             self._versions[key] = written.resource_version
+            self._confirmed.add(written.uid)
         elif written.kind is MANIFEST_WORK and written.resource_version is not None and key in self._eras:
             self._observer.freshness.wrote(written.uid, self._eras[key])
 
@@ -109,6 +112,7 @@ class WorkSetReconciler:
         key = key_of(delta.object)
         if delta.new is None:
             self._forget(key)
+            self._confirmed.discard(delta.object.metadata.uid)
         else:
             self._failures.stored(key, delta.new)
 

@@ -69,6 +69,10 @@ def plan(view: WorkSetView, now: datetime, *, brief: bool = False) -> Plan:
         return Plan((patch_of(subject, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}}),))
     actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status is not None)]
     if writes := _Writing(view, works, rollout, label, now).works():
+        if not view.confirmed and any(isinstance(each, Create) for each in writes):
+            # A process may be born into the past, where a cluster has no work yet, and would make one.
+            # A write of the set that changes nothing costs nothing, and fails if this is not its newest state.
+            actions.insert(0, patch_of(subject, {}))
         actions.append(Together(writes))
     actions += after_content(rollout, now)
     due = look_again_after(rollout, now)

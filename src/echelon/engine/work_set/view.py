@@ -108,6 +108,7 @@ class WorkSetView:
     leaving: frozenset[str] = frozenset()  # clusters that are on their way out of the fleet
     spared: Mapping[str, datetime] = field(default_factory=dict)  # clusters that may come back, and until when
     max_removals: Threshold = EVERYONE  # clusters that may lose their work at once, if the set says nothing else
+    confirmed: bool = True  # whether whoever plans has written the set before, and so has seen its present
 
 
 def read_work(work: ManifestWork, before: WorkView | None = None) -> WorkView:
