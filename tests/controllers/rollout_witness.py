@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.controllers.work_set.write_failures import CONFLICTS_IN_A_ROW
+from echelon.controllers.rollout.write_failures import CONFLICTS_IN_A_ROW
 from echelon.fleet.loop import running
 from echelon.kube.cache import identity_of
 from echelon.kube.client import Client, DeleteOptions, Event, Page, Patch, WriteOptions

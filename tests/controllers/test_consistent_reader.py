@@ -8,7 +8,7 @@ from echelon.api.keys import Key
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.work_set.consistent_reader import ConsistentReader
+from echelon.controllers.rollout.consistent_reader import ConsistentReader
 from echelon.engine.plan import ReadRequest
 from echelon.fleet.loop import run, running
 from echelon.hub.client import InProcessClient

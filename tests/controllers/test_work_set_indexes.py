@@ -9,9 +9,9 @@ import pytest
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.controllers.rollout.bound_clusters import BoundClusters
+from echelon.controllers.rollout.decision_cache import DecisionCache
 from echelon.controllers.settings import ControllerSettings
-from echelon.controllers.work_set.bound_clusters import BoundClusters
-from echelon.controllers.work_set.decision_cache import DecisionCache
 from echelon.controllers.work_set.work_index import WorkIndex
 from echelon.engine.cluster_health import UNREACHABLE
 from echelon.fleet.simulation import SimulationFailed, simulate

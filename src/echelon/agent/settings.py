@@ -8,7 +8,6 @@ NEVER_SECONDS = 100 * 365 * 24 * 3600.0
 
 FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
 RECORD_FINALIZER = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
-RETRIED_AT = "echelon.dev/retried-at"
 MANAGER = "work-agent"  # of what is applied to the cluster
 HUB_MANAGER = "echelon-agent"
 

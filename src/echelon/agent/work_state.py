@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from echelon.agent.manifest_result import ManifestResult
-from echelon.agent.settings import RETRIED_AT
 from echelon.api.work import ManifestWork, ManifestWorkStatus
+from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
 from echelon.engine.work.drift import NO_REPAIR, Drift
 
 # For so many tries, some seconds, trouble of the server is not worth a word.
@@ -59,7 +59,7 @@ class WorkState:
 def request_of(work: ManifestWork) -> WorkRequest:
     """Return what decides whether a work was already applied as it is."""
     meta = work.metadata
-    return meta.uid, meta.generation, meta.annotations.get(RETRIED_AT, ""), tuple(sorted(meta.labels.items()))
+    return meta.uid, meta.generation, meta.annotations.get(RETRIED_ANNOTATION, ""), tuple(sorted(meta.labels.items()))
 
 
 def previous_results(before: WorkState | None, work: ManifestWork) -> tuple[ManifestResult, ...]:

@@ -12,7 +12,7 @@ import msgspec
 from echelon.api.base import APIStruct, JSONObject, Rule, field
 from echelon.api.kinds import Column, Kind
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from echelon.api.policy import GROUP, REMEDIATION_ACTIONS, ComplianceHistory
+from echelon.api.policy import GROUP, REMEDIATION_ACTIONS, ComplianceHistory, PendingChanges
 
 _MUST_HAVE = ("MustHave", "Musthave", "musthave", "MustOnlyHave", "Mustonlyhave", "mustonlyhave")
 _MUST_NOT_HAVE = ("MustNotHave", "Mustnothave", "mustnothave")
@@ -196,6 +196,7 @@ class ConfigurationPolicyStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     last_evaluated_generation: Annotated[int, field("Generation that was evaluated.", format="int64")] = 0
     related_objects: Annotated[list[RelatedObject], field("Objects that it looked at.", atomic=True)] = []
     history: Annotated[list[ComplianceHistory], field("Its latest reports, newest first.", atomic=True)] = []
+    pending_changes: PendingChanges = []
 
 
 class ConfigurationPolicy(APIStruct, frozen=True, gc=False, kw_only=True):

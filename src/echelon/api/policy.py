@@ -14,8 +14,8 @@ import msgspec
 
 from echelon.api.base import APIStruct, JSONObject, Rule, field
 from echelon.api.kinds import Column, Kind
-from echelon.api.meta import ObjectMeta
-from echelon.api.rollout import ROLLOUT_STATUSES, RolloutStrategy
+from echelon.api.meta import Condition, ObjectMeta
+from echelon.api.rollout import ROLLOUT_STATUSES, RolloutStrategy, RolloutSummary
 
 GROUP = "policy.open-cluster-management.io"
 
@@ -176,6 +176,23 @@ class ComplianceHistory(APIStruct, frozen=True, gc=False, kw_only=True):
     event_name: Annotated[str, field("Name of the event that brought it.")] = ""
 
 
+class PendingChange(APIStruct, frozen=True, gc=False, kw_only=True):
+    """What enforcing a template would change on the cluster."""
+
+    api_version: Annotated[str, field("API version of the object.")] = ""
+    kind: Annotated[str, field("Kind of the object.")] = ""
+    namespace: Annotated[str, field("Namespace of the object, if it has one.")] = ""
+    name: Annotated[str, field("Name of the object.")] = ""
+    change: Annotated[str, field("What would become of it.", enum=("Create", "Update", "Delete"))]
+    diff: Annotated[str, field("The change as a unified diff, cut where it is long, without the data of Secrets.")] = ""
+
+
+PendingChanges: TypeAlias = Annotated[
+    list[PendingChange],
+    field("What enforcing would change, while it is not enforced. An addition of Echelon.", max_items=20, atomic=True),
+]
+
+
 class TemplateDetails(APIStruct, frozen=True, gc=False, kw_only=True):
     """State of one template, on a replica."""
 
@@ -184,6 +201,7 @@ class TemplateDetails(APIStruct, frozen=True, gc=False, kw_only=True):
     ] = {}
     compliant: Annotated[str, field("State of the template.")] = ""
     history: Annotated[list[ComplianceHistory], field("Its latest reports, newest first.", atomic=True)] = []
+    pending_changes: PendingChanges = []
 
 
 class PolicyStatus(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -195,6 +213,15 @@ class PolicyStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     placement: Annotated[list[PolicyPlacement], field("How the policy gets to clusters.", atomic=True)] = []
     status: Annotated[list[ClusterCompliance], field("State on each cluster.", atomic=True)] = []
     details: Annotated[list[TemplateDetails], field("State of each template.", atomic=True)] = []
+    observed_generation: Annotated[
+        int, field("Generation of the replica that its agent reports on. An addition of Echelon.", format="int64")
+    ] = 0
+    conditions: Annotated[
+        list[Condition], field("State of the rollout. An addition of Echelon.", list_map_keys=("type",))
+    ] = []
+    rollout: Annotated[
+        RolloutSummary | None, field("How far the rollout is, cluster by cluster. An addition of Echelon.")
+    ] = None
 
 
 class Policy(APIStruct, frozen=True, gc=False, kw_only=True):

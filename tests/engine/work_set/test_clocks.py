@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from echelon.engine.rollout.annotations import TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import Phase
-from echelon.engine.work_set.names import TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from tests.engine.work_set.world import NAME, World, progressive
 
 BAD: list[dict[str, str]] = [

@@ -3,8 +3,9 @@
 import pytest
 
 from echelon.engine.rollout import control
+from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
 from echelon.engine.rollout.stored_revision import COMPLETED_ANNOTATION
-from echelon.engine.work_set.names import HASH_LABEL, RETRIED_ANNOTATION, SET_LABEL
+from echelon.engine.work_set.names import HASH_LABEL, SET_LABEL
 from tests.engine.work_set.world import NAME, NS, World, flat, per_group, progressive, template, version_of
 
 BLOCKED = "RolloutBlocked"

@@ -7,9 +7,10 @@ import pytest
 
 from echelon.api.work import MANIFEST_WORK
 from echelon.engine.plan import Create, Delete, Patch
+from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.subject import WriteOutcomes
-from echelon.engine.work_set.names import FINALIZER, PLACEMENT_LABEL, SET_LABEL, WRITTEN_ANNOTATION
+from echelon.engine.work_set.names import FINALIZER, PLACEMENT_LABEL, SET_LABEL
 from tests.engine.work_set.world import (
     NAME,
     NS,

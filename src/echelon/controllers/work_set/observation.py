@@ -16,13 +16,14 @@ from echelon.api.times import parse_time
 from echelon.api.versions import newer
 from echelon.api.work import ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.rollout.bound_clusters import BoundClusters
+from echelon.controllers.rollout.consistent_reader import ConsistentReader
+from echelon.controllers.rollout.decision_cache import DecisionCache
+from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.settings import ControllerSettings
-from echelon.controllers.work_set.bound_clusters import BoundClusters
-from echelon.controllers.work_set.consistent_reader import ConsistentReader
-from echelon.controllers.work_set.decision_cache import DecisionCache
 from echelon.controllers.work_set.work_index import WorkIndex
-from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.plan import ReadRequest
+from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import (
     KnownDecisions,
     believed_after,
@@ -34,7 +35,7 @@ from echelon.engine.rollout.decisions import (
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
 from echelon.engine.work_set.content import Content, read_content
-from echelon.engine.work_set.names import SET_LABEL, WRITTEN_ANNOTATION
+from echelon.engine.work_set.names import SET_LABEL
 from echelon.engine.work_set.view import (
     UnreadWork,
     WorkSet,

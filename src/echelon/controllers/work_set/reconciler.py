@@ -16,10 +16,10 @@ from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.rollout.consistent_reader import ConsistentReader
+from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.settings import ControllerSettings
-from echelon.controllers.work_set.consistent_reader import ConsistentReader
 from echelon.controllers.work_set.observation import Caches, Indexes, WorkSetObserver
-from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
 from echelon.engine.work_set.plan import plan

@@ -23,13 +23,13 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.sources import decisions_informer
-from echelon.controllers.work_set.bound_clusters import BoundClusters
-from echelon.controllers.work_set.consistent_reader import ConsistentReader
-from echelon.controllers.work_set.decision_cache import DecisionCache
+from echelon.controllers.rollout.bound_clusters import BoundClusters
+from echelon.controllers.rollout.consistent_reader import ConsistentReader
+from echelon.controllers.rollout.decision_cache import DecisionCache
+from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.work_set.observation import Caches, Indexes
 from echelon.controllers.work_set.reconciler import STATUS_SECONDS, WorkSetReconciler, intent_of
 from echelon.controllers.work_set.work_index import WorkIndex, owner_of
-from echelon.controllers.work_set.write_failures import WriteFailures
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.engine.work_set.view import WorkSet
 from echelon.kube.cache import key_of

@@ -14,11 +14,7 @@ PLACEMENT_LABEL = f"{GROUP}/placementname"
 HASH_LABEL = f"{GROUP}/controller-hash"
 FINALIZER = f"{GROUP}/manifest-work-cleanup"
 
-REVISION_ANNOTATION = "echelon.dev/revision"  # on a work: what it holds; a hint, its content decides
-WRITTEN_ANNOTATION = "echelon.dev/written-at"  # on a work: when it got that; no clock begins before
 LABELS_ANNOTATION = "echelon.dev/labels"  # on a work: which of its labels are those of the set
-RETRIED_ANNOTATION = "echelon.dev/retried-at"  # on a work: another value makes the agent try again
-TURNED_ANNOTATION = "echelon.dev/turned-bad-at"  # on a work: when it stopped working after it had worked with that
 
 _OURS = frozenset((SET_LABEL, PLACEMENT_LABEL))
 

@@ -12,6 +12,12 @@ from echelon.api.base import JSONObject
 from echelon.api.times import format_micro_time
 from echelon.api.work import MANIFEST_WORK
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Emit, Patch, Plan, Together, Write
+from echelon.engine.rollout.annotations import (
+    RETRIED_ANNOTATION,
+    REVISION_ANNOTATION,
+    TURNED_ANNOTATION,
+    WRITTEN_ANNOTATION,
+)
 from echelon.engine.rollout.bookkeeping import LOOK_AGAIN, after_content, before_content, look_again_after, patch_of
 from echelon.engine.rollout.departures import listed
 from echelon.engine.rollout.evaluate import roll_out
@@ -24,11 +30,7 @@ from echelon.engine.work_set.names import (
     FINALIZER,
     LABELS_ANNOTATION,
     PLACEMENT_LABEL,
-    RETRIED_ANNOTATION,
-    REVISION_ANNOTATION,
     SET_LABEL,
-    TURNED_ANNOTATION,
-    WRITTEN_ANNOTATION,
     BadSetName,
     foreign,
     label_of,

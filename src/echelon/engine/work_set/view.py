@@ -20,6 +20,7 @@ from echelon.api.times import parse_time
 from echelon.api.work import ManifestWork, ManifestWorkSpec
 from echelon.api.work_set import ManifestWorkReplicaSetStatus, PlacementRef
 from echelon.engine.rollout import stored_revision
+from echelon.engine.rollout.annotations import RETRIED_ANNOTATION, TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import ClusterStatus, Phase
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.removal import EVERYONE
@@ -27,14 +28,7 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import ALL_WRITTEN, Holding, WriteOutcomes
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.engine.work_set.content import TEMPLATE, Content, digest_of
-from echelon.engine.work_set.names import (
-    HASH_LABEL,
-    LABELS_ANNOTATION,
-    PLACEMENT_LABEL,
-    RETRIED_ANNOTATION,
-    TURNED_ANNOTATION,
-    WRITTEN_ANNOTATION,
-)
+from echelon.engine.work_set.names import HASH_LABEL, LABELS_ANNOTATION, PLACEMENT_LABEL
 from echelon.engine.work_set.progress import Progress, deadline_from, later, progress_of
 
 

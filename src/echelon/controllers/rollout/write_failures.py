@@ -16,10 +16,10 @@ from echelon.api.keys import Key
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.plan import Create, Delete, Patch, Write
+from echelon.engine.rollout.annotations import REVISION_ANNOTATION
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.write_retries import news, not_stored, wait_before
-from echelon.engine.work_set.names import REVISION_ANNOTATION
 from echelon.engine.work_set.view import WorkSet
 from echelon.kube.act import Failed, Written
 from echelon.kube.clock import Clock
