@@ -5,7 +5,7 @@ whoever reads the status only ever sees the end. A report is made when there is 
 than last time: then somebody waits for the first word about it. Otherwise nothing is written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -64,7 +64,7 @@ def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str, 
     before, verdicts = policy.status, _verdicts(evaluation, first=False)
     state = _state(verdicts)
     details = _details(before, verdicts, now)
-    pending, more = ([], 0) if evaluation.enforced else _pending(evaluation)
+    pending, more = ([], 0) if evaluation.enforced else _pending(policy, evaluation)
     status = ConfigurationPolicyStatus(
         compliant=state,
         compliancy_details=details,
@@ -74,19 +74,17 @@ def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str, 
         history=before.history,
         pending_changes=pending,
     )
-    said = [report(state, verdicts, policy.spec, more=_remarks(policy, evaluation, status, more))]
-    first = _verdicts(evaluation, first=True)
-    if first != verdicts:
-        said.insert(0, report(_state(first), first, policy.spec))
-    elif not _is_told(policy, status):
-        said = said[-1:]
-    else:
-        said = []
-    states = [_state(first), state][-len(said) :]
-    reports = tuple(Report(now + number * _LATER, *each) for number, each in enumerate(zip(states, said, strict=False)))
+    remarks = _remarks(policy, evaluation, status, more)
+    reports = [Report(now, state, report(state, verdicts, policy.spec, more=remarks))]
+    if evaluation.mended:
+        first = _verdicts(evaluation, first=True)
+        wrong = Report(now, _state(first), report(_state(first), first, policy.spec))
+        reports = [wrong, replace(reports[0], at=now + _LATER)]
+    elif _is_told(policy, status):
+        reports = []
     history = [ComplianceHistory(last_timestamp=format_micro_time(each.at), message=each.message) for each in reports]
     status = msgspec.structs.replace(status, history=[*reversed(history), *before.history][:MOST_HISTORY])
-    return Conclusion(status, reports, _timeless(status) != _timeless(before))
+    return Conclusion(status, tuple(reports), _timeless(status) != _timeless(before))
 
 
 def terminating(policy: ConfigurationPolicy, left: tuple[str, ...], now: datetime) -> Conclusion:
@@ -159,12 +157,21 @@ def _is_told(policy: ConfigurationPolicy, status: ConfigurationPolicyStatus) -> 
     )
 
 
-def _pending(evaluation: Evaluation) -> tuple[list[PendingChange], int]:
+def _pending(policy: ConfigurationPolicy, evaluation: Evaluation) -> tuple[list[PendingChange], int]:
     """Return what enforcing would change, and how much more than that."""
     fixes = [each for each in findings_of(evaluation.templates) if each.is_mendable]
     changes = [_change(each) for each in fixes[:MOST_ANNOUNCED]]
     changes += [_deletion(each) for each in evaluation.leavers[: MOST_ANNOUNCED - len(changes)]]
-    return changes, len(fixes) + len(evaluation.leavers) - len(changes)
+    more = len(fixes) + len(evaluation.leavers) - len(changes)
+    if policy.status.last_evaluated_generation == policy.metadata.generation:
+        # A server that is asked what it would create makes up addresses and ports, others each time.
+        known = {_bare(each): each for each in policy.status.pending_changes if each.change == "Create"}
+        changes = [known.get(_bare(each), each) for each in changes]
+    return changes, more
+
+
+def _bare(change: PendingChange) -> PendingChange:
+    return msgspec.structs.replace(change, diff="")
 
 
 def _change(finding: Finding) -> PendingChange:
@@ -197,7 +204,7 @@ def _remarks(policy: ConfigurationPolicy, evaluation: Evaluation, status: Config
         said.append(f"{more} more changes are pending than are listed")
     if evaluation.forgotten:
         said.append(f"{evaluation.forgotten} objects will not be pruned, because there are too many to remember")
-    if is_final(policy, status):
+    if _is_final(policy, evaluation, status):
         which = "compliant" if status.compliant == COMPLIANT else "noncompliant"
         said.append(
             f"This policy will not be evaluated again due to spec.evaluationInterval.{which} being set to never"
@@ -205,9 +212,9 @@ def _remarks(policy: ConfigurationPolicy, evaluation: Evaluation, status: Config
     return "; ".join(said)
 
 
-def is_final(policy: ConfigurationPolicy, status: ConfigurationPolicyStatus) -> bool:
+def _is_final(policy: ConfigurationPolicy, evaluation: Evaluation, status: ConfigurationPolicyStatus) -> bool:
     """Whether a policy is not evaluated again until somebody changes it."""
-    if policy.spec is None:
+    if policy.spec is None or evaluation.failed:
         return False
     interval = policy.spec.evaluation_interval
     if status.compliant == COMPLIANT:
