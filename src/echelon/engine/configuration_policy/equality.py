@@ -20,7 +20,7 @@ def compare_values(existing: Any, desired: Any, effort: Effort) -> Likeness:
 
 
 def _form(value: Any, effort: Effort, *, exact: bool, depth: int = 0) -> str:
-    effort.spend(depth)
+    effort.spend(depth, int(exact))  # the second form costs what the first did
     if isinstance(value, dict):
         inner = (
             (key, _form(each, effort, exact=exact, depth=depth + 1))

@@ -79,6 +79,7 @@ def _merge_maps(existing: dict[str, Any], desired: dict[str, Any], effort: Effor
 
 
 def _merge_lists(existing: list[Any], desired: list[Any], effort: Effort, depth: int) -> Merged:
+    effort.spend(depth, len(existing) + len(desired))
     pairing = _Pairing(existing, desired, effort, depth)
     pairing.pair_scalars()
     pairing.pair_parts()
@@ -96,7 +97,6 @@ class _Pairing:
 
     def merged(self) -> Merged:
         """Return the list with everything that was paired merged, and the rest added."""
-        self._effort.spend(self._depth, len(self._existing) + len(self._desired))
         added = [item for number, item in enumerate(self._desired) if number not in self._paired]
         changed = {number: each for number, each in self._partner.items() if each.changed}
         if not added and not changed:
@@ -107,13 +107,17 @@ class _Pairing:
 
     def pair_scalars(self) -> None:
         """Pair scalars that have the same text, and then those that mean the same."""
+        theirs = [number for number, item in enumerate(self._existing) if is_scalar(item)]
+        ours = [number for number, item in enumerate(self._desired) if is_scalar(item)]
         for of, doubt in ((text_of, False), (scalar_key, True)):
             free: dict[Any, list[int]] = defaultdict(list)
-            for number in reversed(self._free(self._existing, self._partner)):
+            for number in reversed(theirs) if ours else ():
                 free[of(self._existing[number])].append(number)
-            for number in self._free(self._desired, self._paired):
+            for number in ours:
                 if same := free.get(of(self._desired[number])):
                     self._pair(same.pop(), number, Merged(self._desired[number], doubt=doubt))
+            theirs = [number for number in theirs if number not in self._partner]
+            ours = [number for number in ours if number not in self._paired]
 
     def pair_parts(self) -> None:
         """Pair maps and lists: those that are equal, those that need no change, those of the same name."""
@@ -137,12 +141,12 @@ class _Pairing:
         Whoever comes first may move to another partner, but never loses having one. So who is left over depends on the
         order of `ours` alone.
         """
-        by_trait = _by_trait(self._existing, theirs)
+        candidates = _Candidates(self._existing, theirs, self._effort)
         tried: dict[tuple[int, int], Merged] = {}
         options: dict[int, list[int]] = {}
         for number in ours:
             fitting = list[tuple[bool, int, int]]()
-            for other in _candidates(self._desired[number], by_trait, theirs):
+            for other in candidates.of(self._desired[number]):
                 found = merge(self._existing[other], self._desired[number], self._effort, self._depth + 1)
                 tried[other, number] = found
                 if not found.differs:
@@ -170,9 +174,6 @@ class _Pairing:
     def _pair(self, existing: int, desired: int, merged: Merged) -> None:
         self._partner[existing] = merged
         self._paired.add(desired)
-
-    def _free(self, items: list[Any], taken: "dict[int, Merged] | set[int]") -> list[int]:
-        return [number for number, item in enumerate(items) if is_scalar(item) and number not in taken]
 
 
 def _in_order(items: list[Any]) -> list[tuple[bytes, int]]:
@@ -220,22 +221,35 @@ def _free_option(
     return None
 
 
-def _by_trait(items: list[Any], numbers: Sequence[int]) -> dict[_Trait, list[int]]:
-    found: dict[_Trait, list[int]] = defaultdict(list)
-    for number in numbers:
-        for trait in set(_traits(items[number], zero=True)):
-            found[trait].append(number)
-    return found
+class _Candidates:
+    """Finds who can have all that an item has: one of its name, else only who has its rarest value."""
 
+    def __init__(self, items: list[Any], numbers: Sequence[int], effort: Effort) -> None:
+        self._items, self._numbers, self._effort = items, numbers, effort
+        self._by_trait: dict[_Trait, list[int]] = defaultdict(list)
+        self._by_name: dict[str, list[int]] = defaultdict(list)
+        for number in numbers:
+            self._by_name[_name_of(items[number])].append(number)
 
-def _candidates(item: Any, by_trait: dict[_Trait, list[int]], everybody: Sequence[int]) -> Sequence[int]:
-    """Return who can have all that an item has: only who has its rarest value."""
-    fewest: Sequence[int] = everybody
-    for trait in _traits(item):
-        having = by_trait.get(trait, ())
-        if len(having) < len(fewest):
-            fewest = having
-    return fewest
+    def of(self, item: Any) -> Sequence[int]:
+        """Return the numbers of those who may have all that an item has."""
+        if name := _name_of(item):
+            return self._by_name.get(name, ())
+        if not self._by_trait:
+            self._note_traits()
+        fewest = self._numbers
+        for trait in _traits(item):
+            self._effort.spend(0)
+            having = self._by_trait.get(trait, ())
+            if len(having) < len(fewest):
+                fewest = having
+        return fewest
+
+    def _note_traits(self) -> None:
+        for number in self._numbers:
+            for trait in set(_traits(self._items[number], zero=True)):
+                self._effort.spend(0)
+                self._by_trait[trait].append(number)
 
 
 def _traits(item: Any, *, zero: bool = False, path: tuple[str, ...] = ()) -> Iterator[_Trait]:

@@ -78,6 +78,7 @@ class Observation:
     name: str
     settled: bool = True  # a change that has not led to its goal yet is told as a change, and as a violation
     failure: str = ""  # the reason, of what failed
+    what: str = ""  # what failed
     note: str = ""  # more to say, in the server's words as a rule
 
     @property
@@ -98,8 +99,7 @@ class Observation:
     @property
     def text(self) -> str:
         """What is said after the name."""
-        said = "" if self.situation is Situation.FAILED else WORDS[self.situation].text
-        return ": ".join(filter(None, (said, self.note)))
+        return self.what if self.situation is Situation.FAILED else WORDS[self.situation].text
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,17 @@ def report(state: str, verdicts: Iterable[Verdict], spec: ConfigurationPolicySpe
 
 
 def _sentences(plural: str, observations: Sequence[Observation]) -> list[str]:
-    by_place: dict[tuple[str, str], set[str]] = defaultdict(set)
+    """Say the same of everything of which the same is to say, once: by name, and then by namespace."""
+    by_place: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for each in observations:
-        by_place[each.text, each.namespace].add(each.name)
-    by_names: dict[tuple[tuple[str, ...], str], list[str]] = defaultdict(list)
-    for (text, namespace), names in by_place.items():
-        by_names[tuple(sorted(names - {""})), text].append(namespace)
+        by_place[each.text, each.note, each.namespace].add(each.name)
+    by_names: dict[tuple[tuple[str, ...], str, str], list[str]] = defaultdict(list)
+    for (text, note, namespace), names in by_place.items():
+        by_names[tuple(sorted(names - {""})), text, note].append(namespace)
     return [
         " ".join(filter(None, (plural, f"[{', '.join(names)}]" if names else "", text, _places(namespaces))))
-        for (names, text), namespaces in sorted(by_names.items())
+        + (f": {note}" if note else "")
+        for (names, text, note), namespaces in sorted(by_names.items())
     ]
 
 

@@ -173,6 +173,15 @@ def memory_while_enforcing(policy: ConfigurationPolicy, leavers: Iterable[Entry]
     return Memory(True, _bounded(Ledger(since, tuple(sorted(objects.values())))))
 
 
+def has_old_intents(policy: ConfigurationPolicy) -> bool:
+    """Whether the ledger has objects that were about to be made, and are known by now to be the policy's.
+
+    As long as they are there, an object that another makes in their place could be taken for ours.
+    """
+    intended = {each.place for each in (read_ledger(policy) or EMPTY).objects if each.created and not each.uid}
+    return bool(intended & {each.place for each in map(entry_of, policy.status.related_objects) if each.created})
+
+
 def memory_while_informing(policy: ConfigurationPolicy, gone: Collection[Place]) -> Memory:
     """Return what to remember while nothing is enforced: everything that was, but for what is gone."""
     kept = [

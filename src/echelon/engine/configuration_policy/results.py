@@ -12,11 +12,12 @@ from echelon.engine.configuration_policy.messages import (
     DELETION_ERROR,
     ERROR,
     UPDATE_ERROR,
+    WORDS,
     Observation,
     Situation,
 )
 from echelon.engine.configuration_policy.pruning import Entry, Place
-from echelon.engine.configuration_policy.templates import Template, TemplateProblem
+from echelon.engine.configuration_policy.templates import TEMPLATE_ERROR, Template, TemplateProblem
 from echelon.engine.plan import Create, Delete
 
 _SITUATIONS = {
@@ -109,20 +110,20 @@ def result_of(finding: Finding) -> Result:
 
 def failure(namespace: str, name: str, reason: str, message: str) -> Result:
     """Return what is told where nothing could be found out."""
-    seen = Observation(Situation.FAILED, namespace, name, failure=reason, note=message)
+    seen = Observation(Situation.FAILED, namespace, name, failure=reason, what="cannot be judged", note=message)
     return Result(seen, seen)
 
 
 def observe(finding: Finding) -> Observation:
     """Tell what was found of an object."""
     note, place = "", (finding.target.namespace, finding.target.name)
+    if finding.wants_replacement or (finding.refusal and _replaces(finding)):
+        return _irreplaceable(finding, finding.refusal)
     if finding.refusal:
-        note = f"enforcing would be refused: {finding.refusal}{_unsupported_option(finding)}"
-    elif finding.wants_replacement:
-        note = f"will not be replaced{_unsupported_option(finding)}"
+        note = f"enforcing would be refused: {finding.refusal}"
     if finding.state is State.ENDING:
         if finding.in_time:
-            return Observation(Situation.DELETED, *place, settled=False, note="is ending")
+            return Observation(Situation.DELETED, *place, settled=False, note="it is ending")
         note = "its deletion does not come to an end"
     return Observation(_SITUATIONS[finding.state], *place, note=note)
 
@@ -130,17 +131,25 @@ def observe(finding: Finding) -> Observation:
 def refused(finding: Finding, message: str) -> Observation:
     """Tell that an object could not be mended."""
     if isinstance(finding.fix, Delete):
-        reason, text = DELETION_ERROR, "could not be deleted"
+        reason, what = DELETION_ERROR, "could not be deleted"
     elif isinstance(finding.fix, Create) or finding.base is None:
-        reason, text = CREATION_ERROR, "could not be created"
+        reason, what = CREATION_ERROR, "could not be created"
+    elif _replaces(finding):
+        return _irreplaceable(finding, message)
     else:
-        reason, text = UPDATE_ERROR, "could not be updated"
-    note = f"{text}: {message}{_unsupported_option(finding)}"
-    return Observation(Situation.FAILED, finding.target.namespace, finding.target.name, failure=reason, note=note)
+        reason, what = UPDATE_ERROR, "could not be updated"
+    place = finding.target.namespace, finding.target.name
+    return Observation(Situation.FAILED, *place, failure=reason, what=what, note=message)
 
 
-def _unsupported_option(finding: Finding) -> str:
+def _replaces(finding: Finding) -> bool:
+    return finding.target.template.recreate != "None" and finding.base is not None
+
+
+def _irreplaceable(finding: Finding, why: str) -> Observation:
+    """Tell that a template wants an object replaced, which nobody here does."""
     template = finding.target.template
-    return (
-        "" if template.recreate == "None" else f" ({template.path}.recreateOption {template.recreate} is unsupported)"
-    )
+    note = f"{template.path}.recreateOption {template.recreate} is not supported"
+    note = f"{note}: {why}" if why else note
+    place, what = (finding.target.namespace, finding.target.name), WORDS[Situation.DIFFERS].text
+    return Observation(Situation.FAILED, *place, failure=TEMPLATE_ERROR, what=what, note=note)

@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 
 from echelon.api.quantity import QuantityError, parse_quantity
 
-ScalarKey: TypeAlias = str | Fraction
+ScalarKey: TypeAlias = str | int | Fraction
+
+_AMOUNTS = frozenset("+-.0123456789")  # how an amount begins
 
 
 class Likeness(Enum):
@@ -49,12 +51,15 @@ def text_of(value: Any) -> str:
 def scalar_key(value: Any) -> ScalarKey:
     """Return what scalars have in common that are the same or may be: an amount, else a text."""
     text = text_of(value)
-    if text[:1] not in "+-.0123456789" or not text:
+    if text.isdecimal() and len(text) < 18:
+        return int(text)
+    if not text or text[0] not in _AMOUNTS:
         return text
     try:
-        return parse_quantity(text).exact()
+        amount = parse_quantity(text).exact()
     except QuantityError:
         return text
+    return int(amount) if amount.denominator == 1 else amount
 
 
 def likeness(existing: Any, desired: Any) -> Likeness:

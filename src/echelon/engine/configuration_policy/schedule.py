@@ -11,11 +11,14 @@ from datetime import datetime, timedelta
 from echelon.api.configuration_policy import ConfigurationPolicy
 from echelon.api.times import parse_time
 from echelon.engine.configuration_policy.messages import COMPLIANT, NON_COMPLIANT
+from echelon.engine.configuration_policy.pruning import has_old_intents
 from echelon.engine.configuration_policy.status import changed_something
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
 from echelon.engine.rollout.durations import NotADuration, parse
 
 LEAST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(minutes=4)  # of a fight with somebody who undoes what was mended
+PATIENCE = 2  # evaluations in a row that mend something before the pauses grow
 NOW = timedelta()
 
 NEVER, WATCH = "never", "watch"
@@ -27,7 +30,7 @@ class Circumstances:
 
     `changed`: something that it looks at may be another than at its last evaluation; `evaluated_at`, `retried_at`: when
     this agent evaluated it last, and with which request to try again; `retry_at`: something failed then, and is worth
-    another try from that time on.
+    another try from that time on; `mended`: how many evaluations in a row had something to mend.
     """
 
     changed: bool = False
@@ -36,6 +39,12 @@ class Circumstances:
     evaluated_generation: int = 0
     retried_at: str = ""
     retry_at: datetime | None = None
+    mended: int = 0
+
+    @property
+    def pause(self) -> timedelta:
+        """How long to wait between two evaluations; longer, if somebody undoes each time what was mended."""
+        return min(LEAST_PAUSE * (1 << min(max(self.mended - PATIENCE, 0), 8)), LONGEST_PAUSE)
 
 
 def next_evaluation(policy: ConfigurationPolicy, seen: Circumstances, now: datetime) -> timedelta | None:
@@ -45,7 +54,7 @@ def next_evaluation(policy: ConfigurationPolicy, seen: Circumstances, now: datet
     wait = _wanted(policy, seen, now)
     if wait is None or seen.evaluated_at is None:
         return wait
-    return max(wait, seen.evaluated_at + LEAST_PAUSE - now, NOW)
+    return max(wait, seen.evaluated_at + seen.pause - now, NOW)
 
 
 def is_urgent(policy: ConfigurationPolicy, seen: Circumstances) -> bool:
@@ -71,6 +80,8 @@ def _wanted(policy: ConfigurationPolicy, seen: Circumstances, now: datetime) -> 
         return NOW
     if changed_something(status) and status.compliant != COMPLIANT:
         return NOW  # it was not the last word
+    if has_old_intents(policy):
+        return NOW
     interval = _interval(policy)
     wait = NOW if interval == WATCH and seen.changed else None
     if isinstance(interval, timedelta):
