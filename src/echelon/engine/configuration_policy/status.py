@@ -163,10 +163,11 @@ def _pending(policy: ConfigurationPolicy, evaluation: Evaluation) -> tuple[list[
     changes = [_change(each) for each in fixes[:MOST_ANNOUNCED]]
     changes += [_deletion(each) for each in evaluation.leavers[: MOST_ANNOUNCED - len(changes)]]
     more = len(fixes) + len(evaluation.leavers) - len(changes)
-    if policy.status.last_evaluated_generation == policy.metadata.generation:
+    before = policy.status.pending_changes
+    unchanged = policy.status.last_evaluated_generation == policy.metadata.generation
+    if unchanged and list(map(_bare, before)) == list(map(_bare, changes)):
         # A server that is asked what it would create makes up addresses and ports, others each time.
-        known = {_bare(each): each for each in policy.status.pending_changes if each.change == "Create"}
-        changes = [known.get(_bare(each), each) for each in changes]
+        changes = [old if old.change == "Create" else new for old, new in zip(before, changes, strict=True)]
     return changes, more
 
 
