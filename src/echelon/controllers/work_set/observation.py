@@ -7,7 +7,7 @@ Observing changes nothing but what is kept for that: observed again, at the same
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.keys import Key
@@ -16,13 +16,11 @@ from echelon.api.times import parse_time
 from echelon.api.versions import newer
 from echelon.api.work import ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.rollout.bound_clusters import BoundClusters
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
-from echelon.controllers.rollout.decision_cache import DecisionCache
+from echelon.controllers.rollout.reconciler import Indexes, Observation
 from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.work_set.work_index import WorkIndex
-from echelon.engine.plan import ReadRequest
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import (
     KnownDecisions,
@@ -58,31 +56,13 @@ class Caches:
     revisions: Informer[ControllerRevision]  # with the index "set"
 
 
-@dataclass(frozen=True)
-class Indexes:
-    """What is derived from informers, change by change."""
-
-    works: WorkIndex
-    decisions: DecisionCache
-    bound: BoundClusters
-
-
-@dataclass(frozen=True)
-class Observation:
-    """All that is known of a set at a moment, what the server is to be asked, and when other decisions count."""
-
-    view: WorkSetView
-    read: ReadRequest | None
-    believed_after: timedelta | None
-
-
 class WorkSetObserver:
     """Observes work sets."""
 
     def __init__(
         self,
         caches: Caches,
-        indexes: Indexes,
+        indexes: Indexes[WorkIndex],
         failures: WriteFailures,
         reader: ConsistentReader,
         settings: ControllerSettings,
@@ -95,10 +75,10 @@ class WorkSetObserver:
         self._settings = settings
         self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
 
-    def observe(self, key: Key, work_set: WorkSet, now: datetime) -> Observation:
-        """Return what is known of a set."""
-        decisions, bound = self._indexes.decisions, self._indexes.bound
-        works = self._indexes.works.of(key)
+    def observe(self, key: Key, found: WorkSet, now: datetime, *, confirmed: bool) -> Observation[WorkSetView]:
+        """Return what is known of a set; `confirmed`: this process has written it, and so has seen its present."""
+        work_set, decisions, bound = found, self._indexes.decisions, self._indexes.bound
+        works = self._indexes.holdings.of(key)
         names = dict.fromkeys(ref.name for ref in work_set.spec.placement_refs)
         known = {name: decisions.known(Key(key.namespace, name)) for name in names}
         refs = self._refs(key, work_set, known, now)
@@ -117,13 +97,14 @@ class WorkSetObserver:
             works,
             self._revisions(key, work_set),
             self._name_conflicts(key, refs, works),
-            self._failures.outcomes(key, work_set, now),
+            self._failures.outcomes(key, work_set.metadata, now),
             stale,
             self._unread(f"{key.namespace}.{key.name}"),
             bound.unbound(key.namespace, listed, having),
             bound.leaving(listed),
             bound.spared(departed, self._settings.removal_grace, now),
             self._settings.max_removals,
+            confirmed,
         )
         waits = (believed_after(each, now) for each in known.values())
         losing = [work.uid for each in departed for work in works[each] if not work.terminating]
