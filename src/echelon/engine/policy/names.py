@@ -3,10 +3,11 @@
 Names and labels are upstream's. The annotations are Echelon's, and are never copied from a policy to its replicas.
 """
 
+from echelon.api import policy
 from echelon.api.keys import Key
 from echelon.api.policy import GROUP
 
-ROOT_LABEL = f"{GROUP}/root-policy"  # on a replica: <namespace>.<name> of its policy
+ROOT_LABEL = policy.ROOT_LABEL  # on a replica: <namespace>.<name> of its policy
 CLUSTER_NAME_LABEL = f"{GROUP}/cluster-name"
 CLUSTER_NAMESPACE_LABEL = f"{GROUP}/cluster-namespace"
 PARENT_LABEL = f"{GROUP}/policy"  # on a template's object on a cluster: the name of the replica
