@@ -60,9 +60,11 @@ class ConsistentReader:
         clock: Clock,
         random: Random,
         on_answer: Callable[[Key], None],
+        beside: Sequence[Kind[Any]] = (),
     ) -> None:
-        """`caches` are of the same server."""
+        """`caches` are of the same server; `beside` are further kinds that say which clusters are meant."""
         self._kind = kind.untyped()
+        self._beside = tuple(each.untyped() for each in beside)
         self._reader = reader
         self._caches = tuple(caches)
         self._clock = clock
@@ -147,17 +149,26 @@ class ConsistentReader:
         """Ask for lists first: they tell a version, and whatever is read after them is as new as that."""
         asked, reached = self._clock.now(), [each.reached for each in self._caches]
         decisions: dict[str, dict[str, str]] = {}
-        version = ""
+        others: dict[str, dict[str, str]] = {}
+        versions: list[str] = []
+        for kind in self._beside:
+            listed = await self._reader.list(kind, key.namespace)
+            others[kind.resource] = {
+                each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in listed.items
+            }
+            versions.append(listed.resource_version)
         for name in names:
             page = await self._reader.list(PLACEMENT_DECISION, key.namespace, labels=f"{PLACEMENT_LABEL}={name}")
             decisions[name] = {each.metadata.name: each.metadata.resource_version for each in page.items}
-            if not version or newer(version, page.resource_version):
-                version = page.resource_version
+            versions.append(page.resource_version)
+        version = ""
+        for each in versions:
+            version = each if not version or newer(version, each) else version
         if any(each.isdigit() and newer(each, version) for each in reached):
             raise Unavailable(f"the server answered with version {version}, which is older than what is known")
         placements = {name: await self._placement(name, key.namespace) for name in names}
         found = await self._reader.get(self._kind, key.name, key.namespace)
-        return ConsistentRead(version, asked, found["metadata"].get("generation", 0), placements, decisions)
+        return ConsistentRead(version, asked, found["metadata"].get("generation", 0), placements, decisions, others)
 
     async def _placement(self, name: str, namespace: str) -> str:
         try:

@@ -4,7 +4,7 @@ Agents report one by one, and a plan looks at the whole set. So reports are coll
 them lead to a few plans.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from echelon.controllers.rollout.bound_clusters import BoundClusters
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
 from echelon.controllers.rollout.decision_cache import DecisionCache
 from echelon.controllers.rollout.reconciler import STATUS_SECONDS, Indexes, RolloutReconciler, is_asked_for
+from echelon.controllers.rollout.revisions import objects_of, revisions_informer
 from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.work_set.observation import Caches, WorkSetObserver
 from echelon.controllers.work_set.work_index import WorkIndex, owner_of
@@ -64,7 +65,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         context.informer(PLACEMENT),
         decisions_informer(context),
         context.informer(MANIFEST_WORK),
-        context.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
+        revisions_informer(context),
     )
     clusters, cluster_sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
     bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
@@ -162,11 +163,5 @@ def _users_of(caches: Caches, placement: Key) -> list[Key]:
     ]
 
 
-def _set_labels(revision: ControllerRevision) -> Iterator[str]:
-    if label := revision.metadata.labels.get(SET_LABEL):
-        yield label
-
-
 def _sets_of(revision: ControllerRevision) -> list[Key]:
-    found = set_of(revision.metadata.labels.get(SET_LABEL, ""))
-    return [Key(*found)] if found is not None else []
+    return objects_of(revision, MANIFEST_WORK_REPLICA_SET)
