@@ -46,7 +46,7 @@ class PolicyDependency(APIStruct, frozen=True, gc=False, kw_only=True):
 
 
 def _template_definition() -> msgspec.Meta:
-    """Describe a template's object: free-form, with the fields declared that it needs or that a rule sees."""
+    """Describe a template's object: free-form, but for what it cannot do without and what the rule about it sees."""
     described = field("The object to create on the cluster, whole.", preserve_unknown=True)
     said = (described.extra or {})["schema"]
     spec = {

@@ -1,1 +1,1 @@
-"""The controllers of policies on the hub."""
+"""The controllers of policies and policy sets."""
