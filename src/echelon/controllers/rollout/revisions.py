@@ -1,6 +1,7 @@
 """The cache of stored revisions, shared by all kinds of rollout: a revision says by a label whose it is."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.keys import Key
@@ -12,7 +13,7 @@ from echelon.engine.policy.names import POLICY_LABEL
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.kube.informer import Informer
 
-_LABELS: dict[str, Kind[object]] = {SET_LABEL: MANIFEST_WORK_REPLICA_SET, POLICY_LABEL: POLICY}
+_LABELS: dict[str, Kind[Any]] = {SET_LABEL: MANIFEST_WORK_REPLICA_SET, POLICY_LABEL: POLICY}
 
 
 def revisions_informer(context: ControllerContext) -> Informer[ControllerRevision]:
@@ -20,12 +21,12 @@ def revisions_informer(context: ControllerContext) -> Informer[ControllerRevisio
     return context.informer(CONTROLLER_REVISION, indexers={"object": _objects})
 
 
-def revisions_of(revisions: Informer[ControllerRevision], kind: Kind[object], key: Key) -> list[ControllerRevision]:
+def revisions_of(revisions: Informer[ControllerRevision], kind: Kind[Any], key: Key) -> list[ControllerRevision]:
     """Return the revisions with the label of an object."""
     return list(revisions.by_index("object", _index(kind, f"{key.namespace}.{key.name}")))
 
 
-def objects_of(revision: ControllerRevision, kind: Kind[object]) -> list[Key]:
+def objects_of(revision: ControllerRevision, kind: Kind[Any]) -> list[Key]:
     """Return the object of a kind that a revision is of. A namespace has no dots, a name may have some."""
     label = next(label for label, each in _LABELS.items() if each.resource == kind.resource)
     namespace, _, name = revision.metadata.labels.get(label, "").partition(".")
@@ -38,5 +39,5 @@ def _objects(revision: ControllerRevision) -> Iterator[str]:
             yield _index(kind, value)
 
 
-def _index(kind: Kind[object], value: str) -> str:
+def _index(kind: Kind[Any], value: str) -> str:
     return f"{kind.resource}/{value}"

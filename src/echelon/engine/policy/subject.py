@@ -109,11 +109,19 @@ def subject_of(view: PolicyView, strategy: PolicyStrategy, contents: Contents, n
 def references_of(view: PolicyView, strategy: PolicyStrategy) -> tuple[PlacementReference, ...]:
     """Return where the policy goes: all placements as one, because it has one strategy for all of them."""
     placing = [replace(each, strategy=strategy.strategy) for each in view.placing()]
-    if not placing:
+    existing = [each for each in placing if each.placement is not None]
+    if strategy.in_turn or not existing:  # where there is an order, nobody can know who would come first
+        existing = placing
+    if not existing:
         return ()
-    joined = placing[0] if len(placing) == 1 else join_placements(placing)
-    ignored = strategy.asked_in_turn and any(way.override or way.restricted for way in view.ways)
-    return (replace(joined, note="; ".join(filter(None, (joined.note, OVERRIDES_IGNORED if ignored else "")))),)
+    joined = existing[0] if len(existing) == 1 else join_placements(existing)
+    notes = [joined.note] + [f"there is no placement {each.name}" for each in placing if each not in existing]
+    if len(existing) < len(placing) and joined.placement is not None:
+        # It may only be mistyped: while it is missing nothing is certain enough to be taken away.
+        joined = replace(joined, placement=replace(joined.placement, settled=False))
+    if strategy.asked_in_turn and any(way.override or way.restricted for way in view.ways):
+        notes.append(OVERRIDES_IGNORED)
+    return (replace(joined, note="; ".join(filter(None, notes))),)
 
 
 def is_waiting(replica: Replica, content: PolicyContent) -> bool:

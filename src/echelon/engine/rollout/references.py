@@ -89,13 +89,16 @@ def join_placements(references: Sequence[PlacementReference]) -> PlacementRefere
     """Return one reference for several that have one strategy: placement after placement, by name, there by index.
 
     A cluster that several placements select is where it comes first. If one of them cannot be read, none can: which
-    clusters come first would be a guess. One that does not exist selects nobody; but it may only be mistyped, so while
-    it is missing nothing is certain enough to be taken away.
+    clusters come first would be a guess.
     """
     ordered = sorted(references, key=lambda each: each.name)
     placements = [each.placement for each in ordered if each.placement is not None]
-    missing = [f"there is no placement {each.name}" for each in ordered if each.placement is None]
-    errors = [f"{each.name}: {each.placement.error}" for each in ordered if each.placement and each.placement.error]
+    name, strategy = "+".join(each.name for each in ordered), ordered[0].strategy
+    errors = [
+        f"{each.name}: {each.placement.error if each.placement is not None else 'there is no such placement'}"
+        for each in ordered
+        if each.placement is None or each.placement.error
+    ]
     groups: dict[GroupKey, frozenset[str]] = {}
     for each in ordered:
         listed = frozenset[str]().union(*groups.values())
@@ -104,7 +107,7 @@ def join_placements(references: Sequence[PlacementReference]) -> PlacementRefere
     view = PlacementView(
         DecisionGroups({} if errors else groups),
         sum(each.selected for each in placements),
-        all(each.settled for each in placements) and not errors and not missing,
+        all(each.settled for each in placements) and not errors,
         sum(each.group_size for each in placements),
         frozenset(replace(key, placement=each.name) for each in ordered for key in _incomplete_groups(each)),
         "; ".join(errors),
@@ -113,12 +116,12 @@ def join_placements(references: Sequence[PlacementReference]) -> PlacementRefere
         "; ".join(filter(None, (each.unsatisfied for each in placements))),
     )
     return PlacementReference(
-        "+".join(each.name for each in ordered),
-        ordered[0].strategy,
-        view if placements else None,
+        name,
+        strategy,
+        view,
         any(each.uncertain for each in ordered),
         "; ".join(filter(None, (each.ignored for each in ordered))),
-        "; ".join((*missing, *filter(None, (each.note for each in ordered)))),
+        "; ".join(filter(None, (each.note for each in ordered))),
         ordered[0].path,
     )
 
