@@ -82,17 +82,17 @@ def status_of(
 
     `written` are the clusters that get content with this plan, and where they stand then.
     """
-    before = view.policy.status
+    before, generation = view.policy.status, view.policy.metadata.generation
+    drafts, state = conditions_of(rollout), rollout_state(rollout, written)
+    conditions = merge_conditions(before.conditions, drafts, generation, now)
+    if brief and state == before.rollout_status and not status_changed(before.conditions, conditions):
+        return StatusWrites()
     clusters = _clusters(view, rollout, written, now)
     settled = {each.cluster for each in rollout.cluster_decisions if each.phase in _DONE and not each.in_flight}
     listed, abridged = fitting(clusters, settled - written.keys())
-    drafts = conditions_of(rollout)
     if abridged or find_condition(before.conditions, ABRIDGED) is not None:
-        drafts.append(ConditionDraft(ABRIDGED, bool(abridged), "TooManyClusters" if abridged else "Complete", abridged))
-    conditions = merge_conditions(before.conditions, drafts, view.policy.metadata.generation, now)
-    state = rollout_state(rollout, written)
-    if brief and state == before.rollout_status and not status_changed(before.conditions, conditions):
-        return StatusWrites()
+        draft = ConditionDraft(ABRIDGED, bool(abridged), "TooManyClusters" if abridged else "Complete", abridged)
+        conditions = merge_conditions(conditions, [draft], generation, now)
     changed_at = before.rollout_last_transition_time if state == before.rollout_status else format_micro_time(now)
     after = PolicyStatus(
         compliant=compliance_of(clusters),
