@@ -89,6 +89,8 @@ class ControllerContext:
             made.on_unreadable(partial(self._tell_unreadable, made))
             self._informers[which] = made
             self._indexed[which] = indexers or {}
+        elif made.kind.type is not kind.type:
+            raise ValueError(f"{kind.resource} has an informer already, and it reads them otherwise")
         elif indexers and indexers != self._indexed[which]:
             raise ValueError(f"{kind.resource} has an informer already, and it is without these indexes")
         return made

@@ -111,6 +111,7 @@ _CONTROLLERS = {
     "work-sets": _Known("work_set.sources", "work_sets_controller"),
     "work-expiry": _Known("work_set.expiry", "work_expiry_controller"),
     MULTICLUSTER: _Known("placement.multicluster", "multicluster_controller"),
+    "policies": _Known("policy.sources", "policies_controller"),
     "policy-sets": _Known("policy.policy_sets", "policy_sets_controller"),
 }
 # Those of policies run where they are named: another controller of policies may be at work on the hub.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.api.policy import ClusterCompliance, Policy, PolicySpec, PolicyStatus
+from echelon.api.policy import ClusterCompliance, PolicyStatus
 from echelon.api.policy_binding import (
     PolicySetExclusion,
     PolicySetExclusionStatus,
@@ -22,15 +22,16 @@ from echelon.engine.policy.policy_set import (
     read_policy,
     status_body,
 )
+from echelon.engine.policy.raw_policy import RawPolicy
 
 EXCLUDED = "One or more policies were excluded. For details, see status.exclusions."
 ALL = "All policies are reporting status"
 
 
-def policy(on: Mapping[str, str] | None = None, *, disabled: bool = False, **status: object) -> Policy:
+def policy(on: Mapping[str, str] | None = None, *, disabled: bool = False, **status: object) -> RawPolicy:
     listed = [ClusterCompliance(clustername=name, compliant=state) for name, state in (on or {}).items()]
     made = PolicyStatus(status=listed, **status)  # type: ignore[arg-type]  # of the test's own
-    return Policy(spec=PolicySpec(disabled=disabled, policy_templates=[]), status=made)
+    return RawPolicy(spec={"disabled": disabled}, status=made)
 
 
 def bound(*clusters: str, name: str = "bind", restricted: bool = False) -> SetBinding:
@@ -38,7 +39,7 @@ def bound(*clusters: str, name: str = "bind", restricted: bool = False) -> SetBi
 
 
 def told(
-    policies: Mapping[str, Policy | None], *bindings: SetBinding, exclusions: Mapping[str, list[str]] | None = None
+    policies: Mapping[str, RawPolicy | None], *bindings: SetBinding, exclusions: Mapping[str, list[str]] | None = None
 ) -> PolicySetStatus:
     left_out = [PolicySetExclusion(policy_name=name, cluster_names=on) for name, on in (exclusions or {}).items()]
     spec = PolicySetSpec(policies=list(policies), exclusions=left_out)
@@ -104,7 +105,7 @@ GOOD, BAD, WAITS = {"c1": "Compliant"}, {"c1": "NonCompliant"}, {"c1": "Pending"
     ],
 )
 def test_the_worst_state_and_what_is_missing_are_told(
-    policies: Mapping[str, Policy | None], expected: tuple[str, str]
+    policies: Mapping[str, RawPolicy | None], expected: tuple[str, str]
 ) -> None:
     assert said(told(policies, bound("c1", "c2"))) == expected
 

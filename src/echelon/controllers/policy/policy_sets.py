@@ -13,13 +13,14 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.placement_rule import PLACEMENT_RULE, PlacementRule
-from echelon.api.policy import GROUP, POLICY, Policy
+from echelon.api.policy import GROUP, POLICY
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET, PlacementBinding, PolicySet
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.rollout.decision_cache import DecisionCache
 from echelon.engine.plan import NOTHING, Patch, Plan
 from echelon.engine.policy.policy_set import MemberPolicy, SetBinding, policy_set_status, read_policy, status_body
+from echelon.engine.policy.raw_policy import RAW_POLICY, RawPolicy
 from echelon.engine.rollout.decisions import QUIET
 from echelon.kube.cache import key_of
 from echelon.kube.controller import Controller
@@ -38,7 +39,7 @@ class Caches:
     """What a policy set is about."""
 
     sets: Informer[PolicySet]
-    policies: Informer[Policy]
+    policies: Informer[RawPolicy]
     bindings: Informer[PlacementBinding]
     placements: Informer[Placement]
     decisions: Informer[PlacementDecision]
@@ -75,7 +76,7 @@ class PolicySetReconciler:
         """Return the set, also when only its status changed: it may have been somebody else who did that."""
         return [key_of(delta.object)]
 
-    def policy_changed(self, delta: Delta[Policy]) -> Iterable[Key]:
+    def policy_changed(self, delta: Delta[RawPolicy]) -> Iterable[Key]:
         """Follow a policy; return the sets that have it."""
         key = key_of(delta.object)
         if delta.new is None:
@@ -163,7 +164,7 @@ def policy_sets_controller(context: ControllerContext) -> Controller:
     """Return a controller of policy sets."""
     caches = Caches(
         context.informer(POLICY_SET),
-        context.informer(POLICY),
+        context.informer(RAW_POLICY),
         context.informer(PLACEMENT_BINDING),
         context.informer(PLACEMENT),
         decisions_informer(context),

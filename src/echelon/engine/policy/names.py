@@ -23,6 +23,9 @@ EVENTS_ANNOTATION = "echelon.dev/events-at-release"  # on a replica: the latest 
 STRATEGY_ANNOTATION = "echelon.dev/rollout-strategy"  # on a policy, where the hub does not keep spec.rolloutStrategy
 OWN_PREFIX = "echelon.dev/"
 
+POLICY_LABEL = "echelon.dev/policy"  # on a stored revision: <namespace>.<name> of its policy
+HASH_LABEL = "echelon.dev/policy-hash"  # on a stored revision: which content it has
+
 
 def replica_name(root: Key) -> str:
     """Return what the replicas of a policy are called."""

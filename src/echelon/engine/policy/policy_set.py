@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.policy import Policy
 from echelon.api.policy_binding import (
     PolicySetExclusionStatus,
     PolicySetPlacement,
@@ -20,6 +19,7 @@ from echelon.api.policy_binding import (
     PolicySetStatus,
 )
 from echelon.api.rollout import RolloutSummary
+from echelon.engine.policy.raw_policy import RawPolicy
 
 NON_COMPLIANT: Final = "NonCompliant"
 PENDING: Final = "Pending"
@@ -61,7 +61,7 @@ class MemberPolicy:
         return any(not listed.isdisjoint(clusters) for listed in self.clusters.values())
 
 
-def read_policy(policy: Policy) -> MemberPolicy:
+def read_policy(policy: RawPolicy) -> MemberPolicy:
     """Read a policy, in time that grows with its clusters: read it once for each state of it."""
     clusters: dict[str, set[str]] = {}
     for each in policy.status.status:
@@ -69,7 +69,8 @@ def read_policy(policy: Policy) -> MemberPolicy:
     # Where the list was cut, those are left out that are done; they are worse than the policy on none.
     was_cut = _total(policy.status.rollout) > len(policy.status.status)
     rest = COMPLIANT if was_cut and policy.status.compliant == COMPLIANT else ""
-    return MemberPolicy(policy.spec.disabled, {state: frozenset(names) for state, names in clusters.items()}, rest)
+    disabled = bool(policy.spec.get("disabled"))
+    return MemberPolicy(disabled, {state: frozenset(names) for state, names in clusters.items()}, rest)
 
 
 def _total(rollout: RolloutSummary | None) -> int:

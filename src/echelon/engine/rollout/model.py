@@ -57,6 +57,7 @@ class Wait(StrEnum):
     APPROVAL = "AwaitingApproval"
     ABORTED = "Aborted"
     HELD = "Held"
+    INSPECTION = "WaitingForInspection"  # others have yet to get what they are to look at first
     NOTHING = ""
 
 
