@@ -90,16 +90,17 @@ def test_other_controllers_get_what_they_need_and_no_more() -> None:
 
 
 def test_what_controllers_of_policies_need_is_printed_with_its_guard_when_they_are_named() -> None:
-    documents = printed("--controllers", "policy-sets")
+    documents = printed("--controllers", "policies,policy-sets")
     assert names(documents) == [
+        *USUAL[1:4],
         "placementbindings.policy.open-cluster-management.io",
         "placementdecisions.cluster.open-cluster-management.io",
         PLACEMENTS,
         "policies.policy.open-cluster-management.io",
         "policysets.policy.open-cluster-management.io",
     ]
-    assert names(documents, "ValidatingAdmissionPolicy") == ["echelon-policy-name"]
-    assert names(documents, "ValidatingAdmissionPolicyBinding") == ["echelon-policy-name"]
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert names(documents, kind) == [*guards.NAMES[:3], "echelon-policy-name"]
     assert not [name for name in names(printed()) if "policy.open" in name or "apps.open" in name]
 
 
