@@ -5,6 +5,7 @@ too, so it is kept as long as a server takes it; beyond that, those that are set
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -15,9 +16,11 @@ from echelon.api.times import format_micro_time, parse_time
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import Patch
 from echelon.engine.policy.bindings import remaining_bindings, told_placements
+from echelon.engine.policy.kept_status import annotation_of, upstream_part
 from echelon.engine.policy.record import ABRIDGED
 from echelon.engine.policy.replica import Replica
 from echelon.engine.policy.view import PolicyView
+from echelon.engine.rollout.annotations import STATUS_ANNOTATION
 from echelon.engine.rollout.bookkeeping import patch_of
 from echelon.engine.rollout.conditions import (
     ROLLED_OUT,
@@ -39,15 +42,28 @@ _FAILED = frozenset((Phase.FAILED, Phase.TIMED_OUT))
 _DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 
 
-def refused_status(subject: Subject, reason: str, message: str, now: datetime) -> Patch | None:
+@dataclass(frozen=True)
+class StatusWrites:
+    """The writes of a status: of the policy's own, and of an annotation where that has no room for all of it."""
+
+    status: Patch | None = None
+    annotation: Patch | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether something is told."""
+        return self.status is not None or self.annotation is not None
+
+
+def refused_status(view: PolicyView, subject: Subject, reason: str, message: str, now: datetime) -> StatusWrites:
     """Return the status of a policy that cannot be rolled out."""
     drafts = [ConditionDraft(VERIFIED, False, reason, message), ConditionDraft(ROLLED_OUT, False, reason, message)]
-    before = list(subject.conditions)
-    after = merge_conditions(before, drafts, subject.metadata.generation, now)
-    return patch_of(subject, {"status": {"conditions": _wire(after)}}, "status") if after != before else None
+    before = view.policy.status
+    conditions = merge_conditions(before.conditions, drafts, subject.metadata.generation, now)
+    return _writes(view, subject, before, msgspec.structs.replace(before, conditions=conditions))
 
 
-def disabled_status(view: PolicyView, subject: Subject, now: datetime) -> Patch | None:
+def disabled_status(view: PolicyView, subject: Subject, now: datetime) -> StatusWrites:
     """Return the status of a policy that is on no cluster because nobody wants it there."""
     drafts = [
         ConditionDraft(VERIFIED, False, "Disabled", "spec.disabled is true"),
@@ -56,12 +72,12 @@ def disabled_status(view: PolicyView, subject: Subject, now: datetime) -> Patch 
     before = view.policy.status
     conditions = merge_conditions(before.conditions, drafts, view.policy.metadata.generation, now)
     after = PolicyStatus(placement=_placements(view), conditions=conditions)
-    return _patch(view, subject, before, after)
+    return _writes(view, subject, before, after)
 
 
 def status_of(
     view: PolicyView, rollout: Rollout, written: Mapping[str, Phase], now: datetime, *, brief: bool = False
-) -> Patch | None:
+) -> StatusWrites:
     """Return the write of what is different in a status. With `brief`, nothing unless the rollout turns over.
 
     `written` are the clusters that get content with this plan, and where they stand then.
@@ -76,7 +92,7 @@ def status_of(
     conditions = merge_conditions(before.conditions, drafts, view.policy.metadata.generation, now)
     state = rollout_state(rollout, written)
     if brief and state == before.rollout_status and not status_changed(before.conditions, conditions):
-        return None
+        return StatusWrites()
     changed_at = before.rollout_last_transition_time if state == before.rollout_status else format_micro_time(now)
     after = PolicyStatus(
         compliant=compliance_of(clusters),
@@ -87,7 +103,7 @@ def status_of(
         conditions=conditions,
         rollout=summary_of(rollout, now),
     )
-    return _patch(view, rollout.subject, before, after)
+    return _writes(view, rollout.subject, before, after)
 
 
 def compliance_of(clusters: Iterable[ClusterCompliance]) -> str:
@@ -201,14 +217,22 @@ def _placements(view: PolicyView) -> list[PolicyPlacement]:
     return told_placements(view.ways, view.selected, existing)
 
 
-def _patch(view: PolicyView, subject: Subject, before: PolicyStatus, after: PolicyStatus) -> Patch | None:
+def _writes(view: PolicyView, subject: Subject, before: PolicyStatus, after: PolicyStatus) -> StatusWrites:
+    """Return the writes of what is different."""
+    if view.keeps_status:
+        return StatusWrites(_patch(subject, _wire(before), _wire(after)))
+    told, known = annotation_of(after), subject.metadata.annotations.get(STATUS_ANNOTATION)
+    body: JSONObject = {"metadata": {"annotations": {STATUS_ANNOTATION: told}}}
+    return StatusWrites(
+        _patch(subject, upstream_part(before), upstream_part(after)), patch_of(subject, body) if told != known else None
+    )
+
+
+def _patch(subject: Subject, old: JSONObject, new: JSONObject) -> Patch | None:
     """Return the write of the fields that are different; those that are empty now go."""
-    old, new = _wire(before), _wire(after)
     changed = {name: new.get(name) for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-    if not view.keeps_status:
-        changed = {name: each for name, each in changed.items() if name in ("compliant", "placement", "status")}
-    if "rollout" in changed and changed["rollout"] is not None:
-        changed["rollout"] = {"clusters": [], **changed["rollout"]}
+    if (rollout := changed.get("rollout")) is not None:
+        changed["rollout"] = {"clusters": [], **rollout}
     return patch_of(subject, {"status": changed}, "status") if changed else None
 
 
