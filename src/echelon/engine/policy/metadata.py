@@ -64,26 +64,13 @@ class ReplicaMetadata:
     def patch(self, replica: Replica, notes: Mapping[str, str | None]) -> JSONObject:
         """Return what changes in the metadata of a replica that is also to get, or to lose, some notes."""
         change: JSONObject = {}
-        if not self._has_labels(replica):
-            change["labels"] = _changes(replica.labels, self._labels(replica.cluster))
-        annotations: dict[str, str | None] = {}
-        if replica.copied_annotations != self.annotations:
-            annotations = _changes(replica.copied_annotations, self.annotations)
-        if notes:
-            annotations |= {key: each for key, each in notes.items() if replica.annotations.get(key) != each}
+        if labels := _changes(replica.labels, self._labels(replica.cluster)):
+            change["labels"] = labels
+        annotations = _changes(replica.copied_annotations, self.annotations)
+        annotations |= {key: each for key, each in notes.items() if replica.annotations.get(key) != each}
         if annotations:
             change["annotations"] = annotations
         return change
-
-    def _has_labels(self, replica: Replica) -> bool:
-        """Whether a replica has just the labels that it should have. Ten thousand are asked at each plan."""
-        labels, cluster = replica.labels, replica.cluster
-        return (
-            len(labels) == len(self.labels) + 2
-            and labels.get(CLUSTER_NAME_LABEL) == cluster
-            and labels.get(CLUSTER_NAMESPACE_LABEL) == cluster
-            and self.labels.items() <= labels.items()
-        )
 
     def _labels(self, cluster: str) -> dict[str, str]:
         return {**self.labels, CLUSTER_NAME_LABEL: cluster, CLUSTER_NAMESPACE_LABEL: cluster}

@@ -11,13 +11,21 @@ from datetime import datetime
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.meta import ObjectMeta
 from echelon.api.policy import PolicyStatus, TemplateDetails
 from echelon.api.times import parse_time
 from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, TEMPLATES, body_of, digest_of
-from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION, NOTES
+from echelon.engine.policy.names import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_NAMESPACE_LABEL,
+    EVENTS_ANNOTATION,
+    HELD_ANNOTATION,
+    NOTES,
+)
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION, TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.revision import revision_of
 
 _VERDICTS = frozenset((Phase.SUCCEEDED.value, Phase.FAILED.value))
 _BY_COMPLIANCE = {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}
@@ -38,6 +46,7 @@ class Replica:
     copied_annotations: Mapping[str, str]  # those that are no notes of ours
     spec: JSONObject
     other_fields: JSONObject  # what is in the spec besides the content
+    surroundings: str  # the digest of all but content and notes; of the same for all replicas of a policy
     body: str  # the digest of its content, but for the action
     digest: str  # of all of it
     written: datetime | None
@@ -62,6 +71,9 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
     known = before is not None and (before.uid, before.generation) == (meta.uid, meta.generation)
     body = before.body if before is not None and known else body_of(policy.spec)
     digest = before.digest if before is not None and known else digest_of(body, str(policy.spec.get(ACTION) or ""))
+    same = before is not None and known and (before.labels, before.annotations) == (meta.labels, meta.annotations)
+    copied = {key: each for key, each in meta.annotations.items() if key not in NOTES}
+    others = other_fields(policy.spec)
     reports = {_name(each): each.history[0].event_name for each in status.details if each.history}
     of_another = bool(reports) and not status.observed_generation
     return Replica(
@@ -72,9 +84,12 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
         generation=meta.generation,
         labels=meta.labels,
         annotations=meta.annotations,
-        copied_annotations={key: each for key, each in meta.annotations.items() if key not in NOTES},
+        copied_annotations=copied,
         spec=policy.spec,
-        other_fields=other_fields(policy.spec),
+        other_fields=others,
+        surroundings=before.surroundings
+        if before is not None and same
+        else surroundings_of(_labels_in_common(meta), copied, others),
         body=body,
         digest=digest,
         written=parse_time(meta.annotations.get(WRITTEN_ANNOTATION)),
@@ -108,6 +123,19 @@ def _verdict_of_reports(policy: RawPolicy, reports: Mapping[str, str]) -> Phase:
     if len(reports) < len(policy.spec.get(TEMPLATES) or ()):
         return Phase.PROGRESSING
     return _BY_COMPLIANCE.get(policy.status.compliant, Phase.PROGRESSING)
+
+
+def surroundings_of(labels: Mapping[str, str], annotations: Mapping[str, str], others: JSONObject) -> str:
+    """Return the digest of what replicas have in common besides their content; labels but for those of the cluster."""
+    return revision_of([labels, annotations, others])
+
+
+def _labels_in_common(meta: ObjectMeta) -> dict[str, str]:
+    """Return labels without those that name the cluster, if they name it."""
+    own = {CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL}
+    named = {key for key in own if meta.labels.get(key) == meta.namespace}
+    missing = {key: "" for key in own if key not in meta.labels}  # as no replica should have them
+    return {key: each for key, each in meta.labels.items() if key not in named} | missing
 
 
 def other_fields(spec: JSONObject) -> JSONObject:

@@ -16,7 +16,7 @@ from echelon.engine.policy.content import INFORM
 from echelon.engine.policy.metadata import ReplicaMetadata
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.record import Record, turned_bad
-from echelon.engine.policy.replica import Replica, format_events, other_fields
+from echelon.engine.policy.replica import Replica, format_events, other_fields, surroundings_of
 from echelon.engine.policy.strategy import PolicyStrategy
 from echelon.engine.policy.subject import Contents, content_of, is_ready
 from echelon.engine.policy.view import PolicyView
@@ -63,6 +63,8 @@ class ReplicaWrites:
         self._held_digest = self._content.digest(INFORM)
         self._full_digest = self._content.digest(self._content.action)
         self._other_fields = other_fields(self._content.spec)
+        common = self._metadata.labels, self._metadata.annotations
+        self._surroundings = surroundings_of(*common, self._other_fields)
         self._undecided = frozenset[str]().union(*(ref.allocation.undecided for ref in rollout.references))
 
     def __iter__(self) -> Iterator[ReplicaWrite]:
@@ -139,10 +141,11 @@ class ReplicaWrites:
         """Put right what is not as it should be, though the cluster keeps the content that it has."""
         annotations = self._notes(entry, replica, held=held)
         body: JSONObject = {}
-        if metadata := self._metadata.patch(replica, annotations):
-            body["metadata"] = metadata
-        if replica.other_fields != self._other_fields:
-            body["spec"] = merge_patch(replica.other_fields, self._other_fields)
+        if annotations or replica.surroundings != self._surroundings:
+            if metadata := self._metadata.patch(replica, annotations):
+                body["metadata"] = metadata
+            if replica.other_fields != self._other_fields:
+                body["spec"] = merge_patch(replica.other_fields, self._other_fields)
         writes: list[Write] = [_patch(replica, body)] if body else []
         if (phase := self._to_tell(entry, replica, held=held)) is not None:
             uid, version = (replica.uid, replica.version) if not body else ("", "")
