@@ -6,7 +6,7 @@ from statistics import median
 import click
 import uvloop
 
-from bench import placement, report, rollout, runtime, waves
+from bench import placement, policies, report, rollout, runtime, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -20,7 +20,9 @@ Figures = dict[str, float]
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument(
-    "what", type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement", "waves"]), required=False
+    "what",
+    type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement", "waves", "policies"]),
+    required=False,
 )
 @click.option("--clusters", default=10_000, show_default=True, type=click.IntRange(min=10), help="Size of the fleet.")
 @click.option("--sync", type=click.Choice(["normal", "full"]), default="full", show_default=True, help="As of the hub.")
@@ -50,6 +52,7 @@ def main(
     growths: list[placement.Growth] = []
     laps: list[waves.Lap] = []
     memory = 0.0
+    enforced: list[policies.Lap] = []
     try:
         if what in (None, "pipeline") and kubeconfig is None:
             progress.begin("timing the stages of a create")
@@ -64,6 +67,8 @@ def main(
             growths = placement.measure(progress)
         if what in (None, "waves") and kubeconfig is None:
             laps, memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
+        if what in (None, "policies") and kubeconfig is None:
+            enforced = uvloop.run(policies.measure(progress, min(clusters, policies.CLUSTERS)))
         if what in (None, "hub"):
             if kubeconfig is None:
                 with hub_process(["--sync", sync]) as process:
@@ -79,7 +84,8 @@ def main(
         decided = {one.title: one.milliseconds for one in decisions}
         ratios = {one.title: one.ratio for one in growths}
         waved = {one.title: one.seconds for one in laps}
-        parts = {"runtime": found, "rollout": decided, "placement": ratios, "waves": waved}
+        in_turn = {one.title: one.value for one in enforced}
+        parts = {"runtime": found, "rollout": decided, "placement": ratios, "waves": waved, "policies": in_turn}
         click.echo(report.as_json(clusters, figures, spent, stages, parts))
         return
     tables = [report.as_table(clusters, figures, spent, compare=kubeconfig is None)] if figures else []
@@ -88,6 +94,7 @@ def main(
     tables += [rollout.table(decisions)] if decisions else []
     tables += [placement.table(growths)] if growths else []
     tables += [waves.table(laps, memory)] if laps else []
+    tables += [policies.table(enforced)] if enforced else []
     click.echo("\n\n".join(tables))
 
 
