@@ -224,6 +224,8 @@ CONFIGURATION_POLICY = Kind(
     ConfigurationPolicy,
     status=True,
     columns=(Column("Compliance state", ".status.compliant"),),
+    # What upstream's agent looks for before it creates a template's object.
+    crd_labels=((f"{GROUP}/policy-type", "template"),),
 )
 
 KINDS: tuple[Kind[Any], ...] = (CONFIGURATION_POLICY,)

@@ -46,6 +46,7 @@ _STATES = {
     Wait.PAUSED: "paused",
     Wait.APPROVAL: "awaiting approval",
     Wait.HELD: "rolling out",
+    Wait.INSPECTION: "rolling out",
 }
 COMPLETE, ROLLING_OUT, MISCONFIGURED, DELETING = "complete", "rolling out", "misconfigured", "deleting"
 ABORTING, ABORTED, HELD, NO_CLUSTERS = "going back", "aborted", "held", "no clusters"
