@@ -79,7 +79,7 @@ class Story:
 
     def report(self) -> None:
         (state,) = self.here.plan().states
-        judged = judge_template(state, "", changed=self.changed)
+        judged = judge_template(state, changed=self.changed)
         replica = self.replica
         found = judge(replica, [judged], TIME, in_step=in_step(replica, self.here.policy))
         if found.differs_from(replica) or found.observed_generation == self.generation != self.observed:

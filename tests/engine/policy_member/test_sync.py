@@ -12,7 +12,6 @@ from echelon.engine.plan import Create, Delete, Patch
 from echelon.engine.policy_member.children import kept_of
 from echelon.engine.policy_member.dependencies import DependencyKey
 from echelon.engine.policy_member.documents import Child, ChildKey
-from echelon.engine.policy_member.reports import Report
 from echelon.engine.policy_member.sync import TemplateView, UnusableKind, sync_templates
 from tests.engine.policy_member.world import CLUSTER, NAME, PARENT, RETRIED, Cluster, policy, template
 
@@ -102,7 +101,6 @@ def test_whose_an_object_is(owners: list[JSONObject], label: str, said: str) -> 
     if said:
         unique = "Template name must be unique. Policy template with kind: ConfigurationPolicy name: web already exists"
         assert [each.message for each in done.states] == [f"NonCompliant; template-error; {unique} {said}"]
-        assert done.states[0].foreign
         assert here.child() == before
     else:
         assert done.states[0].synced
@@ -248,7 +246,7 @@ def test_an_object_that_goes_is_waited_for() -> None:
 def test_an_object_reports_anew_when_the_trouble_of_its_template_is_over() -> None:
     here = synced(template())
     here.report("Compliant", history=[{"message": "Compliant; fine"}])
-    here.latest["web"] = Report("e.2", 2, "NonCompliant; template-error; something")
+    here.tell("NonCompliant; template-error; something")
     ((write,),) = [each.writes for each in here.plan().writes]
     assert isinstance(write, Patch)
     assert (write.body, write.subresource) == ({"status": {"compliant": None}}, "status")
@@ -256,7 +254,8 @@ def test_an_object_reports_anew_when_the_trouble_of_its_template_is_over() -> No
     here.apply(write)
     assert here.plan().writes == ()
     # What the object says itself is no such trouble, whatever it sounds like.
-    here.report("NonCompliant", history=[{"message": "NonCompliant; template-error; something"}])
+    again = {"message": "NonCompliant; template-error; something", "lastTimestamp": "2026-01-01T00:00:00Z"}
+    here.report("NonCompliant", history=[again])
     assert here.plan().writes == ()
     assert here.plan().states[0].synced
 
@@ -285,7 +284,7 @@ def test_a_kind_that_tells_no_generation_has_its_latest_report_noted_with_each_c
 
     here = Cluster(policy(listed(1)), kinds={("x.io/v1", "ThingPolicy"): THING})
     here.sync()
-    here.latest["t"] = Report("policies.web.1", 1, "Compliant; fine")
+    here.tell("Compliant; fine", "t")
     assert here.plan().writes == ()
     changed(here, listed(2)).sync()
     child: Child = here.children[ChildKey("x.io", "ThingPolicy", "t")]

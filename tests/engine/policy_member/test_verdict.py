@@ -180,4 +180,4 @@ def found(**status: Any) -> Child:
     ],
 )
 def test_a_template_is_judged_by_its_trouble_or_by_its_object(state: TemplateState, expected: str) -> None:
-    assert judge_template(state, "", changed=False).compliance == expected
+    assert judge_template(state, changed=False).compliance == expected

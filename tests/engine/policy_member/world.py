@@ -8,11 +8,12 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
+from echelon.api.core import Event
 from echelon.api.kinds import Kind
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.policy_member.copies import copy_write
 from echelon.engine.policy_member.documents import Child, ChildKey, PolicyDocument
-from echelon.engine.policy_member.reports import Report
+from echelon.engine.policy_member.reports import Report, event_of
 from echelon.engine.policy_member.sync import TemplateSync, TemplateView, sync_templates
 from echelon.hub.verbs.patch import merge_patch
 
@@ -74,13 +75,13 @@ class Cluster:
     children: dict[ChildKey, Child] = field(default_factory=dict)
     kinds: dict[tuple[str, str], Any] = field(default_factory=lambda: dict(KINDS))
     compliance: dict[Any, str] = field(default_factory=dict)
-    latest: dict[str, Report] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     finalizer: bool = False  # whether objects stay for a while when they are deleted
     version: int = 1
 
     def plan(self) -> TemplateSync:
-        view = TemplateView(self.policy, dict(self.children), self.kinds, self.compliance, self.latest, self.refused)
+        view = TemplateView(self.policy, dict(self.children), self.kinds, self.compliance, self.events, self.refused)
         planned = sync_templates(view)
         assert sync_templates(view) == planned
         return planned
@@ -147,6 +148,11 @@ class Cluster:
         self.version += 1
         document = {**before.document, "status": {**before.status, **said}}
         self.put({"resourceVersion": str(self.version)}, before.kind, document)
+
+    def tell(self, message: str, name: str = "web", moment: int = 1) -> None:
+        """Report something of a template by an event."""
+        report = Report(f"{NAME}.{moment:x}", moment, message)
+        self.events.append(msgspec.convert(event_of(self.policy, name, report, "test"), Event))
 
     @property
     def names(self) -> list[str]:

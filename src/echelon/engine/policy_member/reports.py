@@ -88,11 +88,16 @@ def reports_of(
     return _distinct(sorted(found.values(), key=lambda each: (each.nanoseconds, each.name), reverse=True))
 
 
-def news_of(policy: PolicyDocument, message: str, history: Sequence[Report], now: datetime) -> Report | None:
-    """Return what has to be reported so that a message is the latest of a template; nothing if it is, or is empty."""
+def news_of(
+    policy: PolicyDocument, message: str, history: Sequence[Report], now: datetime, number: int = 0
+) -> Report | None:
+    """Return what has to be reported so that a message is the latest of a template; nothing if it is, or is empty.
+
+    Of what is reported at the same time, each has a `number` of its own, or their events would have one name.
+    """
     if not message or (history and history[0].message == message):
         return None
-    moment = (now - _EPOCH) // timedelta(microseconds=1) * 1000
+    moment = (now - _EPOCH) // timedelta(microseconds=1) * 1000 + number
     moment = max(moment, history[0].nanoseconds + 2 * _SAME_NANOSECONDS) if history else moment
     return Report(f"{policy.metadata.name}.{moment:x}", moment, message)
 

@@ -12,7 +12,6 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.engine.merge_patch import merge_difference
 from echelon.engine.policy_member.documents import PolicyDocument, ReplicaStatus, is_held
-from echelon.engine.policy_member.reports import Report
 from echelon.engine.policy_member.sync import TemplateState
 from echelon.engine.policy_member.verdict import Verdict
 from echelon.engine.work.updating import LastApplied, last_applied_of
@@ -31,11 +30,9 @@ class PolicyReport:
     details: list[JSONObject]
 
 
-def policy_report(
-    copy: PolicyDocument, states: Sequence[TemplateState], histories: Sequence[Sequence[Report]]
-) -> PolicyReport:
+def policy_report(copy: PolicyDocument, states: Sequence[TemplateState]) -> PolicyReport:
     """Put together what there is to say: the latest of each template, and what follows for the policy."""
-    details = [_detail(state, history) for state, history in zip(states, histories, strict=True)]
+    details = [_detail(state) for state in states]
     found = [str(each.get("compliant", "")) for each in details]
     compliant = next((each for each in ("NonCompliant", "Pending") if each in found), "")
     if not compliant:
@@ -89,11 +86,11 @@ def _kept(wanted: JSONObject, present: JSONObject) -> LastApplied:
     return last_applied_of({"said": wanted}, {"said": present})
 
 
-def _detail(state: TemplateState, history: Sequence[Report]) -> JSONObject:
+def _detail(state: TemplateState) -> JSONObject:
     detail: JSONObject = {"templateMeta": {"name": state.name}}
-    if history:
-        detail["compliant"] = history[0].compliance
-        detail["history"] = [each.entry() for each in history]
+    if state.history:
+        detail["compliant"] = state.history[0].compliance
+        detail["history"] = [each.entry() for each in state.history]
     return detail
 
 

@@ -4,11 +4,12 @@ The same function plans and judges: a template for which there is nothing left t
 for. So whoever has written asks again, and what is said of a template never runs ahead of its object.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from echelon.api.base import JSONObject
+from echelon.api.core import Event
 from echelon.api.kinds import Kind
 from echelon.engine.plan import Write
 from echelon.engine.policy_member.children import (
@@ -21,7 +22,7 @@ from echelon.engine.policy_member.children import (
 )
 from echelon.engine.policy_member.dependencies import DependencyKey, conflict, pending_text, unmet
 from echelon.engine.policy_member.documents import Child, ChildKey, PolicyDocument, is_held
-from echelon.engine.policy_member.reports import Report, error_message, is_framework_report, pending_message
+from echelon.engine.policy_member.reports import Report, error_message, is_framework_report, pending_message, reports_of
 from echelon.engine.policy_member.templates import Template, is_enforced, object_of, read_templates
 from echelon.engine.work.updating import LastApplied
 
@@ -42,7 +43,7 @@ class TemplateView:
     # By API version and kind; of one that is missing here it is not known yet whether templates can have it.
     kinds: Mapping[tuple[str, str], Kind[Any] | UnusableKind] = field(default_factory=dict)
     compliance: Mapping[DependencyKey, str] = field(default_factory=dict)
-    latest: Mapping[str, Report] = field(default_factory=dict)  # the latest report of each template
+    events: Sequence[Event] = ()  # about the policy
     refused: Mapping[str, str] = field(default_factory=dict)  # templates whose objects the cluster does not take
     kept: Mapping[ChildKey, LastApplied] = field(default_factory=dict)
 
@@ -52,7 +53,7 @@ class TemplateState:
     """How far a template is.
 
     `message` is what there is to report instead of what its object says; `child` is its object, if that is the policy's
-    own, and `synced` whether it is as the template asks. An object of another policy is `foreign`.
+    own, and `synced` whether it is as the template asks. `history` is what was reported of it, newest first.
     """
 
     name: str
@@ -60,7 +61,7 @@ class TemplateState:
     message: str = ""
     child: Child | None = None
     synced: bool = False
-    foreign: bool = False
+    history: tuple[Report, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def sync_templates(view: TemplateView) -> TemplateSync:
 def _template(view: TemplateView, template: Template) -> tuple[TemplateState, TemplateWrites | None]:
     kind, live = view.kinds.get(template.gvk), view.children.get(template.key)
     own = live if live is not None and live.policy == view.policy.metadata.name else None
-    state = TemplateState(template.name, is_enforced(template, view.policy), child=own, foreign=live is not own)
+    history = reports_of(view.policy, template.name, view.events, own, foreign=live is not own)
+    state = TemplateState(template.name, is_enforced(template, view.policy), child=own, history=history)
     if error := template.error or (kind.why if isinstance(kind, UnusableKind) else ""):
         return _message(state, error_message(error)), _stop(view, template, own, gone=template.lost)
     if error := conflict(template.dependencies):
@@ -123,7 +125,7 @@ def _object(
 ) -> tuple[TemplateState, TemplateWrites | None]:
     """Plan the object of a template with which nothing is wrong."""
     wanted, live, policy = object_of(template, view.policy), state.child, view.policy
-    latest = view.latest.get(template.name)
+    latest = state.history[0] if state.history else None
     write: Write | None
     if live is None:
         write = create_child(kind, wanted, policy)
@@ -135,7 +137,7 @@ def _object(
         return state, TemplateWrites(template.name, (write,), wanted)
     if live is not None and live.compliant and latest is not None and _is_outdated(latest, live):
         return state, TemplateWrites(template.name, (reset_child(live),))
-    return TemplateState(state.name, state.enforced, child=live, synced=True), None
+    return replace(state, synced=True), None
 
 
 def _is_outdated(latest: Report, live: Child) -> bool:
@@ -161,4 +163,4 @@ def _parked(child: Child) -> TemplateWrites | None:
 
 
 def _message(state: TemplateState, message: str) -> TemplateState:
-    return TemplateState(state.name, state.enforced, message, state.child, foreign=state.foreign)
+    return replace(state, message=message)

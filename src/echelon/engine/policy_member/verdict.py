@@ -55,22 +55,19 @@ class Verdict:
         )
 
 
-def judge_template(state: TemplateState, latest: str, *, changed: bool) -> JudgedTemplate:
-    """Judge a template by its object; `latest` is the name of its latest report.
-
-    `changed` tells whether the object's latest evaluation changed something on the cluster.
-    """
+def judge_template(state: TemplateState, *, changed: bool) -> JudgedTemplate:
+    """Judge a template by its object; `changed`: whether the latest evaluation of that changed something."""
     if state.message:
         said = state.message.partition(";")[0]
         return JudgedTemplate(said, state.enforced)
-    child = state.child
+    child, latest = state.child, state.history[0].name if state.history else ""
     if child is None or not state.synced or not is_evaluated(child, latest) or child.compliant not in _COMPLIANCE:
         return JudgedTemplate("", state.enforced)
     return JudgedTemplate(child.compliant, state.enforced, changing=changed)
 
 
 def is_evaluated(child: Child, latest: str) -> bool:
-    """Whether an object was evaluated as it is now, and since somebody last asked for that."""
+    """Whether an object was evaluated as it is now, and since somebody last asked for that; by its latest report."""
     before = child.annotations.get(EVALUATED_BEFORE_RETRY)
     if before is not None and child.status.get("lastEvaluated") == before:
         return False
