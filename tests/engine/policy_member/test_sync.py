@@ -260,16 +260,28 @@ def test_an_object_reports_anew_when_the_trouble_of_its_template_is_over() -> No
     assert here.plan().states[0].synced
 
 
-def test_a_retry_is_handed_on_with_the_time_of_the_evaluation_that_it_is_not_about() -> None:
+def test_a_retry_is_handed_on_after_the_verdict_that_it_is_not_about_was_taken_back() -> None:
     here = synced(template())
-    here.report("NonCompliant", lastEvaluated="2026-01-01T00:00:00Z")
-    changed(here, template(), annotations={RETRIED: "now"}).sync()
-    assert here.child().annotations == {RETRIED: "now", "echelon.dev/evaluated-before-retry": "2026-01-01T00:00:00Z"}
+    here.report("NonCompliant")
+    changed(here, template(), annotations={RETRIED: "now"}).sync(1)
+    assert (here.child().compliant, here.child().annotations) == ("", {})
+    assert not here.plan().states[0].synced
+    here.sync()
+    assert here.child().annotations == {RETRIED: "now"}
+    assert here.plan().states[0].synced
+    here.report("NonCompliant")
+    assert here.plan().writes == ()
     assert here.child().generation == 1
     changed(here, template()).sync()
     assert here.child().annotations == {}
-    fresh = synced(template(), annotations={RETRIED: "now"})
-    assert fresh.child().annotations == {RETRIED: "now"}
+
+
+def test_a_retry_takes_back_no_success_for_others_may_wait_for_that() -> None:
+    here = synced(template())
+    here.report("Compliant")
+    changed(here, template(), annotations={RETRIED: "now"}).sync()
+    assert (here.child().compliant, here.child().annotations) == ("Compliant", {RETRIED: "now"})
+    assert synced(template(), annotations={RETRIED: "now"}).child().annotations == {RETRIED: "now"}
 
 
 THING: Kind[Any] = Kind("x.io", "v1", "ThingPolicy", "thingpolicies", dict[str, Any], status=True)

@@ -156,12 +156,6 @@ def test_a_kind_that_tells_no_generation_was_evaluated_with_another_report_than_
     assert is_evaluated(child({}, THING, report_before_change="e.1"), "e.2")
 
 
-def test_an_evaluation_from_before_a_retry_is_none() -> None:
-    status = {"lastEvaluatedGeneration": 2, "lastEvaluated": BEFORE}
-    assert not is_evaluated(child(status, evaluated_before_retry=BEFORE), "")
-    assert is_evaluated(child({**status, "lastEvaluated": NOW}, evaluated_before_retry=BEFORE), "")
-
-
 def found(**status: Any) -> Child:
     return child({"lastEvaluatedGeneration": 2, **status})
 

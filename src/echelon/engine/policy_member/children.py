@@ -14,7 +14,6 @@ from echelon.engine.merge_patch import merge_difference
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.policy.names import ENFORCED_BEFORE_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy_member.documents import (
-    EVALUATED_BEFORE_RETRY,
     REPORT_BEFORE_CHANGE,
     TRUE,
     Child,
@@ -48,7 +47,8 @@ def update_child(
     spec = merge_difference(with_defaults(live.spec) if configuration else live.spec, wanted["spec"])
     if spec and not (kept is not None and kept == last_applied_of(_content(wanted), live.document)):
         body["spec"] = spec
-    notes = {**wanted["metadata"]["annotations"], **_marks(live, held=is_held(policy)), **_retry_marks(live, policy)}
+    retried = {RETRIED_ANNOTATION: policy.metadata.annotations.get(RETRIED_ANNOTATION)}
+    notes = {**wanted["metadata"]["annotations"], **_marks(live, held=is_held(policy)), **retried}
     if "spec" in body and not configuration:
         notes[REPORT_BEFORE_CHANGE] = latest
     metadata = _differing(live, wanted["metadata"]["labels"], notes)
@@ -87,6 +87,12 @@ def drop_child(live: Child) -> tuple[Write, ...]:
     return _patch(live, {"spec": {"pruneObjectBehavior": "None"}}), delete_child(live)
 
 
+def is_asked_again(live: Child, policy: PolicyDocument) -> bool:
+    """Whether somebody has asked for another try that an object does not know of."""
+    asked = policy.metadata.annotations.get(RETRIED_ANNOTATION)
+    return asked is not None and live.annotations.get(RETRIED_ANNOTATION) != asked
+
+
 def reset_child(live: Child) -> Patch:
     """Return what makes the controller of an object report anew."""
     return _patch(live, {"status": {"compliant": None}}, "status")
@@ -95,15 +101,6 @@ def reset_child(live: Child) -> Patch:
 def _marks(live: Child, *, held: bool) -> JSONObject:
     enforced = live.enforced or live.annotations.get(ENFORCED_BEFORE_ANNOTATION) == TRUE
     return {HELD_ANNOTATION: TRUE if held else None, ENFORCED_BEFORE_ANNOTATION: TRUE if held and enforced else None}
-
-
-def _retry_marks(live: Child, policy: PolicyDocument) -> JSONObject:
-    """Return the wish to be evaluated at once, with the time of the evaluation that does not fulfil it."""
-    retried = policy.metadata.annotations.get(RETRIED_ANNOTATION)
-    if live.annotations.get(RETRIED_ANNOTATION) == retried:
-        return {}
-    before = live.status.get("lastEvaluated") if retried is not None else None
-    return {RETRIED_ANNOTATION: retried, EVALUATED_BEFORE_RETRY: before or None}
 
 
 def _differing(live: Child, labels: JSONObject, annotations: JSONObject) -> JSONObject:

@@ -17,8 +17,6 @@ from echelon.api.meta import ObjectMeta
 from echelon.api.policy import GROUP, POLICY
 from echelon.engine.policy.names import HELD_ANNOTATION, PARENT_LABEL, ROOT_LABEL, root_of
 
-# On a template's object: when it had been evaluated before it was asked to be tried again.
-EVALUATED_BEFORE_RETRY = "echelon.dev/evaluated-before-retry"
 # On a template's object whose kind tells no generation: its latest report before the template changed.
 REPORT_BEFORE_CHANGE = "echelon.dev/report-before-change"
 TRUE = "true"

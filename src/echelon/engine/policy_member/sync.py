@@ -16,6 +16,7 @@ from echelon.engine.policy_member.children import (
     create_child,
     delete_child,
     drop_child,
+    is_asked_again,
     park_child,
     reset_child,
     update_child,
@@ -133,10 +134,13 @@ def _object(
         write = update_child(wanted, live, policy, latest.name if latest else "", view.kept.get(live.key))
     if write is not None and (refusal := view.refused.get(template.name)):
         return _message(state, error_message(refusal)), _stop(view, template, live)
+    if live is not None and is_asked_again(live, policy) and live.compliant == "NonCompliant":
+        # First of all, for once the object has the wish its old verdict would be taken for the answer to it.
+        return state, TemplateWrites("", (reset_child(live),))
     if write is not None:
         return state, TemplateWrites(template.name, (write,), wanted)
     if live is not None and live.compliant and latest is not None and _is_outdated(latest, live):
-        return state, TemplateWrites(template.name, (reset_child(live),))
+        return state, TemplateWrites("", (reset_child(live),))
     return replace(state, synced=True), None
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.engine.policy_member.documents import (
-    EVALUATED_BEFORE_RETRY,
     REPORT_BEFORE_CHANGE,
     Child,
     PolicyDocument,
@@ -67,10 +66,7 @@ def judge_template(state: TemplateState, *, changed: bool) -> JudgedTemplate:
 
 
 def is_evaluated(child: Child, latest: str) -> bool:
-    """Whether an object was evaluated as it is now, and since somebody last asked for that; by its latest report."""
-    before = child.annotations.get(EVALUATED_BEFORE_RETRY)
-    if before is not None and child.status.get("lastEvaluated") == before:
-        return False
+    """Whether an object was evaluated as it is now; `latest` is the name of its latest report."""
     for field in _GENERATION_FIELDS:
         if isinstance(child.status.get(field), int):
             return bool(child.status[field] == child.generation)
