@@ -39,7 +39,7 @@ def crd(*kinds: Kind[Any]) -> JSONObject:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": stored.resource, "labels": dict(LABELS)},
+        "metadata": {"name": stored.resource, "labels": {**LABELS, **dict(stored.crd_labels)}},
         "spec": {
             "group": stored.group,
             "names": _names(stored),

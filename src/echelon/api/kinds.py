@@ -56,6 +56,7 @@ class Kind(Generic[T]):
     columns: tuple[Column, ...] = ()
     builtin: bool = False  # served by Kubernetes itself, so never the subject of a CRD
     selectable_fields: tuple[str, ...] = ()  # dotted paths for field selectors besides name and namespace
+    crd_labels: tuple[tuple[str, str], ...] = ()  # by which others find its CRD
 
     @property
     def api_version(self) -> str:

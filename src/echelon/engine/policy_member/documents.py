@@ -5,7 +5,7 @@ not know. So the spec of a policy stays a document here, and so do the objects o
 Of the status only what an agent reads and writes is typed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -52,6 +52,12 @@ def is_replica(policy: PolicyDocument) -> bool:
 def is_held(policy: PolicyDocument) -> bool:
     """Whether the cluster waits for its turn, and nothing is changed there until then."""
     return policy.metadata.annotations.get(HELD_ANNOTATION) == TRUE
+
+
+def content_mark(policy: PolicyDocument) -> Hashable:
+    """Return what changes with the content of a policy and with nothing else."""
+    meta = policy.metadata
+    return meta.uid, meta.generation, frozenset(meta.labels.items()), frozenset(meta.annotations.items())
 
 
 class ChildKey(NamedTuple):

@@ -102,6 +102,12 @@ def news_of(
     return Report(f"{policy.metadata.name}.{moment:x}", moment, message)
 
 
+def later(policy: PolicyDocument, report: Report) -> Report:
+    """Return the same report a moment later, for when its name is taken."""
+    moment = report.nanoseconds + 1000
+    return Report(f"{policy.metadata.name}.{moment:x}", moment, report.message)
+
+
 def event_of(policy: PolicyDocument, template: str, report: Report, component: str) -> JSONObject:
     """Return the event that brings a report."""
     meta, time = policy.metadata, report.entry()["lastTimestamp"]
