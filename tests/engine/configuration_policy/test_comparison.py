@@ -4,15 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
 
 from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import ConfigurationPolicySpec
-from echelon.engine.configuration_policy.comparison import LAST_APPLIED, Comparison, compare, merge_patch
+from echelon.engine.configuration_policy.comparison import LAST_APPLIED, Comparison, compare
 from echelon.engine.configuration_policy.templates import Template, read_templates
-from echelon.hub.verbs.patch import merge_patch as apply_merge_patch
 from tests.engine.configuration_policy.toy_cluster import config_map
-from tests.engine.configuration_policy.values import MAPS
 
 
 def compared(definition: JSONObject, live: JSONObject, type_: str = "musthave", metadata_type: str = "") -> Comparison:
@@ -101,8 +98,3 @@ def test_plain_data_of_a_secret_is_compared_with_what_is_stored() -> None:
     assert found.differs
     assert found.wanted["data"] == {"a": "Ynll", "b": "eA=="}
     assert "stringData" not in found.wanted
-
-
-@given(MAPS, MAPS)
-def test_a_patch_leads_to_what_is_wanted(before: Any, after: Any) -> None:
-    assert apply_merge_patch(before, merge_patch(before, after)) == after

@@ -4,7 +4,6 @@ Of the metadata only labels and annotations count, and of those not what a serve
 The status is looked at and never written: it is for controllers to report.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,21 +70,6 @@ def compare(template: Template, live: JSONObject) -> Comparison:
         wanted = {key: value for key, value in wanted.items() if key not in surplus}
         differs = differs or bool(surplus)
     return Comparison(wanted, differs, doubt, status_differs)
-
-
-def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JSONObject:
-    """Return the merge patch between two objects; null removes."""
-    patch: JSONObject = {key: None for key, value in before.items() if value is not None and after.get(key) is None}
-    for key, value in after.items():
-        old = before.get(key)
-        if value is None or value is old:
-            continue
-        if isinstance(value, dict) and isinstance(old, dict):
-            if inner := merge_patch(old, value):
-                patch[key] = inner
-        elif old is None or type(value) is not type(old) or value != old:
-            patch[key] = value
-    return patch
 
 
 def _field(must: Must, existing: Any, desired: Any, effort: Effort) -> Merged:

@@ -13,9 +13,10 @@ from typing import Any
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.times import parse_time
-from echelon.engine.configuration_policy.comparison import compare, desired_content, merge_patch
+from echelon.engine.configuration_policy.comparison import compare, desired_content
 from echelon.engine.configuration_policy.requests import Cause, Refusal
 from echelon.engine.configuration_policy.templates import Must, Template
+from echelon.engine.merge_patch import merge_difference
 from echelon.engine.plan import Create, Delete, Patch
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.updating import same_content
@@ -165,7 +166,7 @@ def _update(target: Target, live: JSONObject | None, wanted: JSONObject) -> Crea
         return Create(target.kind, wanted, target.namespace)
     metadata = live["metadata"]
     uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
-    return Patch(target.kind, target.name, merge_patch(live, wanted), target.namespace, uid, version)
+    return Patch(target.kind, target.name, merge_difference(live, wanted), target.namespace, uid, version)
 
 
 def _new_object(target: Target) -> JSONObject:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import (
     ConfigurationPolicy,
     ConfigurationPolicyStatus,
@@ -102,11 +103,16 @@ def terminating(policy: ConfigurationPolicy, left: tuple[str, ...], now: datetim
     return Conclusion(status, (Report(now, NON_COMPLIANT, message),), is_news=True)
 
 
-def changed_something(status: ConfigurationPolicyStatus) -> bool:
+def changed_something(status: ConfigurationPolicyStatus | JSONObject) -> bool:
     """Whether the evaluation that a status tells of changed something on the cluster, so that it was not the last word.
 
     If such a status is not Compliant, another evaluation follows, and that one is the verdict.
     """
+    if isinstance(status, dict):
+        try:
+            status = msgspec.convert(status, ConfigurationPolicyStatus)
+        except msgspec.ValidationError:
+            return False  # it is not one of ours
     reasons = {said.reason for each in status.compliancy_details for said in each.conditions}
     return bool(CHANGES & (reasons | {each.reason for each in status.related_objects}))
 
