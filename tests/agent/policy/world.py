@@ -1,8 +1,9 @@
 """A hub with policies, a cluster, and an evaluator that plays the part of those who really look at the cluster."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from echelon.api.times import format_micro_time, format_time
 from echelon.engine.policy.names import ENFORCED_BEFORE_ANNOTATION, HELD_ANNOTATION
 from echelon.fleet.loop import running
 from echelon.kube.client import Client, MergePatch
-from echelon.kube.errors import NotFound
+from echelon.kube.errors import AlreadyExists, NotFound
 from tests.agent import world as agents
 from tests.agent.world import CLUSTER, World
 
@@ -42,6 +43,7 @@ class Looker:
     enforcing_helps: bool = True
     pruned: list[str] = field(default_factory=list)
     evaluated: list[tuple[str, str]] = field(default_factory=list)  # name and action
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
     def evaluator(self) -> Evaluator:
         return Evaluator(CONFIGURATION_POLICY, self.controllers, changed_something)
@@ -99,11 +101,8 @@ class Looker:
 
     async def report(self, member: Client, live: JSONObject, verdict: str, *, changed: bool) -> None:
         meta, status = live["metadata"], live.get("status") or {}
-        now = running().clock.now()
+        now = self.now = max(running().clock.now(), self.now + timedelta(milliseconds=1))  # no two at once
         message = f"{verdict}; {'mended' if changed else 'looked'}"
-        owner = next(iter(meta.get("ownerReferences", ())), None)
-        if owner is not None:
-            await tell(member, owner, meta["name"], message, now)
         history = [{"lastTimestamp": format_micro_time(now), "message": message}, *status.get("history", ())][:10]
         pending = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "change": "Update", "diff": "-a\n+b"}]
         held = (meta.get("annotations") or {}).get(HELD_ANNOTATION) == "true"
@@ -117,6 +116,9 @@ class Looker:
         }
         patch = MergePatch({"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": body})
         await member.patch(CONFIGURATION_POLICY.untyped(), meta["name"], patch, CLUSTER, subresource="status")
+        owner = next(iter(meta.get("ownerReferences", ())), None)
+        if owner is not None:
+            await tell(member, owner, meta["name"], message, now)
 
 
 def changed_something(status: JSONObject) -> bool:
@@ -133,7 +135,8 @@ async def tell(member: Client, owner: JSONObject, template: str, message: str, n
         "message": message,
         "type": "Normal",
     }
-    await member.create(EVENT.untyped(), body, CLUSTER)
+    with suppress(AlreadyExists):
+        await member.create(EVENT.untyped(), body, CLUSTER)
 
 
 def template(name: str = "web", value: str = "1", **more: Any) -> JSONObject:
