@@ -16,6 +16,7 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import EVENT
+from echelon.api.keys import Key
 from echelon.api.policy import GROUP, POLICY
 from echelon.api.times import format_micro_time, format_time
 from echelon.engine.policy.names import ENFORCED_BEFORE_ANNOTATION, HELD_ANNOTATION
@@ -53,32 +54,29 @@ class Looker:
         member = context.member
 
         async def look(name: str) -> float | None:
-            try:
-                live = await member.get(CONFIGURATION_POLICY.untyped(), name, context.cluster)
-            except NotFound:
-                return None
-            return await self.look(member, live)
+            live = seen.get(Key(context.cluster, name))
+            if live is not None:
+                await self.look(member, live)
+            return None
 
         workers = context.workers("looker", look, concurrency=1, after=(seen,))
         seen.on_change(lambda delta: workers.queue.add(delta.object["metadata"]["name"]))
         return Family((workers,), member_kinds=(CONFIGURATION_POLICY,))
 
-    async def look(self, member: Client, live: JSONObject) -> float | None:
+    async def look(self, member: Client, live: JSONObject) -> None:
         meta, spec, status = live["metadata"], live["spec"], live.get("status") or {}
         name, notes = meta["name"], meta.get("annotations") or {}
         enforced = spec["remediationAction"].lower() == "enforce"
         if meta.get("deletionTimestamp"):
             await self.end(member, live, prunes=enforced or notes.get(ENFORCED_BEFORE_ANNOTATION) == "true")
-            return None
+            return
         if FINALIZER not in meta.get("finalizers", ()):
-            body = {"metadata": {"finalizers": [*meta.get("finalizers", ()), FINALIZER]}}
-            await member.patch(CONFIGURATION_POLICY.untyped(), name, MergePatch(body), CLUSTER)
-            return None
+            await self.keep(member, live, [*meta.get("finalizers", ()), FINALIZER])
+            return
         verdict, changed = self.judge(name, meta["generation"], status, mends=enforced and self.enforcing_helps)
         if verdict is not None:
             await self.report(member, live, verdict, changed=changed)
             self.evaluated.append((name, spec["remediationAction"]))
-        return None
 
     def judge(self, name: str, generation: int, status: JSONObject, *, mends: bool) -> tuple[str | None, bool]:
         """Return what an evaluation finds and whether it changes that; None if there is no evaluation now."""
@@ -95,8 +93,12 @@ class Looker:
         if FINALIZER in meta.get("finalizers", ()):
             if prunes:
                 self.pruned.append(meta["name"])
-            kept = [each for each in meta["finalizers"] if each != FINALIZER]
-            body = {"metadata": {"finalizers": kept or None}}
+            await self.keep(member, live, [each for each in meta["finalizers"] if each != FINALIZER])
+
+    async def keep(self, member: Client, live: JSONObject, finalizers: list[str]) -> None:
+        meta = live["metadata"]
+        body = {"metadata": {"finalizers": finalizers or None, "resourceVersion": meta["resourceVersion"]}}
+        with suppress(NotFound):
             await member.patch(CONFIGURATION_POLICY.untyped(), meta["name"], MergePatch(body), CLUSTER)
 
     async def report(self, member: Client, live: JSONObject, verdict: str, *, changed: bool) -> None:
