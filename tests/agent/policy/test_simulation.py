@@ -140,17 +140,33 @@ def in_turn(world: World, commit: Committed) -> str | None:
     return f"{found} was never released" if enforced and found not in released else None
 
 
-def nothing_ends_while_held(world: World, commit: Committed) -> str | None:
-    """While the copy on the cluster is held, no object of its templates goes."""
+def never_back(world: World, commit: Committed) -> str | None:
+    """No content comes back after its time, however far in the past a new life of the agent begins."""
+    if commit.cluster != CLUSTER or commit.key.resource != POLICY.resource or commit.key.name != NAME:
+        return None
+    now = STEPS.index(Step(values_of(commit.object), is_held(commit.object)))
+    before, world.memory["step"] = world.memory.get("step", 0), now
+    return f"step {now} comes after step {before}" if now < before else None
+
+
+def nothing_begins_or_ends_while_held(world: World, commit: Committed) -> str | None:
+    """While the copy on the cluster is held, no object of its templates begins to enforce, and none goes."""
     held = world.memory.setdefault("held", {})
     if commit.cluster == CLUSTER and commit.key.resource == POLICY.resource:
         held[commit.key.name] = is_held(commit.object)
     if commit.key.resource != CONFIGURATION_POLICY.resource or not held.get(NAME):
         return None
-    of = commit.object["metadata"]["labels"][f"{GROUP}/policy"]
-    ending = commit.object["metadata"].get("deletionTimestamp")
-    before = (commit.previous or {}).get("metadata", {}).get("deletionTimestamp")
-    return "it goes while its policy is held" if of == NAME and ending and not before else None
+    if commit.object["metadata"]["labels"][f"{GROUP}/policy"] != NAME:
+        return None
+    (enforced, ending), before = _phase(commit.object), _phase(commit.previous or {})
+    if ending and not before[1]:
+        return "it goes while its policy is held"
+    return "it is enforced while its policy is held" if enforced and not before[0] else None
+
+
+def _phase(child: JSONObject) -> tuple[bool, bool]:
+    enforced = child.get("spec", {}).get("remediationAction") == "enforce"
+    return enforced, bool(child.get("metadata", {}).get("deletionTimestamp"))
 
 
 def verdicts(world: World, commit: Committed) -> str | None:
@@ -175,7 +191,8 @@ def verdicts(world: World, commit: Committed) -> str | None:
 
 INVARIANTS = (
     Invariant("everything in its turn", in_turn),
-    Invariant("nothing ends while held", nothing_ends_while_held),
+    Invariant("no content comes back", never_back),
+    Invariant("nothing begins or ends while held", nothing_begins_or_ends_while_held),
     Invariant("verdicts are about the present", verdicts),
 )
 SCENARIO = Scenario("policies under faults", build, goal, INVARIANTS, chaos_seconds=500.0)
