@@ -4,6 +4,7 @@ What is to be written is decided from what there is; so after each round of writ
 nothing left to write or the cluster stands in the way.
 """
 
+import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from echelon.engine.plan import Create, Delete, Write
 from echelon.engine.policy_member.children import kept_of
 from echelon.engine.policy_member.dependencies import DependencyKey
 from echelon.engine.policy_member.documents import Child, ChildKey, PolicyDocument
-from echelon.engine.policy_member.sync import TemplateSync, TemplateView, TemplateWrites, UnusableKind, sync_templates
+from echelon.engine.policy_member.sync import TemplateSync, TemplateView, TemplateWrites, UnusableKind, sync_in_steps
 from echelon.engine.policy_member.templates import Template, read_templates
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.removal import ResourceKey
@@ -78,7 +79,7 @@ class TemplateObjects:
             children = self._children(templates)
             kept = {key: self._kept[key] for key in children if key in self._kept}
             view = TemplateView(policy, children, kinds, compliance, events, refused, kept)
-            outcome.sync = sync_templates(view)
+            outcome.sync = await _plan(view)
             if not outcome.sync.writes or outcome.error is not None:
                 break
             # What is made from an old state of a policy might enforce what is held by now.
@@ -197,6 +198,18 @@ class TemplateObjects:
             return Found(await self._member.get(ref.kind, ref.name, ref.namespace))
         except NotFound:
             return Absent()
+
+
+async def _plan(view: TemplateView) -> TemplateSync:
+    """Plan step by step, and let others have the event loop in between."""
+    steps = sync_in_steps(view)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            planned: TemplateSync = end.value
+            return planned
+        await asyncio.sleep(0)
 
 
 def _interests(templates: Iterable[Template]) -> Iterator[ChildKey]:
