@@ -202,14 +202,11 @@ class TemplateObjects:
 
 async def _plan(view: TemplateView) -> TemplateSync:
     """Plan step by step, and let others have the event loop in between."""
-    steps = sync_in_steps(view)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            planned: TemplateSync = end.value
-            return planned
+    for step in sync_in_steps(view):
+        if step is not None:
+            return step
         await asyncio.sleep(0)
+    return TemplateSync()
 
 
 def _interests(templates: Iterable[Template]) -> Iterator[ChildKey]:

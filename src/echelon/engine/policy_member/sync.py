@@ -4,7 +4,7 @@ The same function plans and judges: a template for which there is nothing left t
 for. So whoever has written asks again, and what is said of a template never runs ahead of its object.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,24 +92,18 @@ class TemplateSync:
 
 def sync_templates(view: TemplateView) -> TemplateSync:
     """Plan the objects of a policy's templates."""
-    steps = sync_in_steps(view)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            planned: TemplateSync = end.value
-            return planned
+    return next(step for step in sync_in_steps(view) if step is not None)
 
 
-def sync_in_steps(view: TemplateView) -> Generator[None, None, TemplateSync]:
-    """Plan the objects of a policy's templates, which may be hundreds; yield when others may have their turn."""
+def sync_in_steps(view: TemplateView) -> Iterator[TemplateSync | None]:
+    """Plan the objects of templates, which may be hundreds; yield None when others may have their turn."""
     templates, held = read_templates(view.policy.spec), is_held(view.policy)
     past = PastReports(view.policy, view.events)
     planned: list[tuple[TemplateState, TemplateWrites | None]] = []
     for each in templates:
         planned.append(_template(view, each, past))
         if len(planned) % _AT_ONCE == 0:
-            yield
+            yield None
     writes = [found for _, found in planned if found is not None]
     named = {each.key for each in templates if each.definition}
     own = (each for each in view.children.values() if each.policy == view.policy.metadata.name and not each.terminating)
@@ -119,7 +113,7 @@ def sync_in_steps(view: TemplateView) -> Generator[None, None, TemplateSync]:
     elif all(each.definition for each in templates):
         # Else nobody can tell whether what is left is the object of the template that cannot be read.
         writes += [TemplateWrites("", (delete_child(each),)) for each in left]
-    return TemplateSync(tuple(state for state, _ in planned), tuple(writes))
+    yield TemplateSync(tuple(state for state, _ in planned), tuple(writes))
 
 
 def _template(view: TemplateView, template: Template, past: PastReports) -> tuple[TemplateState, TemplateWrites | None]:
