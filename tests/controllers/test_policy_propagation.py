@@ -1,6 +1,7 @@
-"""Replicas of policies follow bindings, decisions and the policy itself, and whatever others write there is put back."""
+"""Replicas of policies follow bindings, decisions and the policy itself, and what others write there is put back."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,10 @@ async def select(world: PolicyWorld, kind: str, *clusters: str) -> None:
         await world.decide([("", clusters)])
 
 
-async def spread(world: PolicyWorld, *clusters: str, **fields: object) -> None:
+async def spread(world: PolicyWorld, *clusters: str, **fields: Any) -> None:
     """Have a policy on clusters, with the controller at work."""
     await world.place([("", clusters or ("c1", "c2"))])
-    await world.write(**fields)  # type: ignore[arg-type] - whatever a test says of the policy
+    await world.write(**fields)
     await world.bind()
     world.start()
     await world.settle()
@@ -698,8 +699,9 @@ class TestAdmission:
                 await world.write(spec={"remediationAction": None, "policy-templates": [lacking]})
             own = [template(remediationAction="inform")]
             await world.write(spec={"remediationAction": None, "policy-templates": own})
+            change: JSONObject = {"policy-templates": [lacking]}
             with pytest.raises(Invalid, match="remediationAction"):
-                await world.change(**{"policy-templates": [lacking]})
+                await world.change(**change)
 
         told(story)
 

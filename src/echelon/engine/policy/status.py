@@ -135,7 +135,7 @@ def _clusters(
             ClusterCompliance(
                 clustername=cluster,
                 clusternamespace=cluster,
-                compliant=replica.compliant if replica is not None and cluster not in written else "",
+                compliant=replica.compliant if replica is not None else "",
                 rollout_status=status,
                 rollout_last_transition_time=_since(before.get(cluster), status, entry, replica, now),
                 remaining_bindings=[RemainingBinding(placement_binding=each) for each in remaining.get(cluster, ())],

@@ -50,11 +50,14 @@ class Contents:
         return content.digest(self.action(content, cluster))
 
     def revision(self, replica: Replica) -> str:
-        """Return which revision a replica has in force, or the digest of something else."""
+        """Return which revision a replica has in force, or the digest of something else.
+
+        With the action of the policy it has nothing that is in force where a binding sets another one.
+        """
         for revision, content in self.by_revision.items():
             if replica.digest == self.full_digest(content, replica.cluster):
                 return revision
-        return replica.digest
+        return "" if replica.digest in self.by_revision else replica.digest
 
 
 def contents_of(view: PolicyView, strategy: PolicyStrategy) -> Contents:
