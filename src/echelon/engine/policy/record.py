@@ -43,6 +43,14 @@ class Record:
             return replica.written or replica.stored_at
         return since if replica.written is None or since >= replica.written else None
 
+    def failed_since(self, replica: Replica) -> datetime | None:
+        """Return since when a replica is known to have failed with the content that it has."""
+        entry = self.entries.get(replica.cluster)
+        if entry is None or entry.rollout_status != Phase.FAILED.value:
+            return None
+        since = parse_time(entry.rollout_last_transition_time)
+        return since if since is not None and (replica.written is None or since >= replica.written) else None
+
 
 def status_of_released(replica: Replica, record: Record, soak: timedelta, now: datetime) -> ClusterStatus:
     """Return where a cluster stands that has the content in force.
@@ -58,6 +66,9 @@ def status_of_released(replica: Replica, record: Record, soak: timedelta, now: d
         reported = _later(replica.stored_at, replica.written) if record.abridged else None
         return ClusterStatus(cluster, Phase.SUCCEEDED, min(reported, now) if reported is not None else now)
     since = _later(replica.stored_at, replica.written) if verdict is Phase.FAILED else replica.written
+    if replica.is_outdated and (failed := record.failed_since(replica)) is not None:
+        # What was written since is no content: a failure is not mended by a strategy that is put in place.
+        verdict, since = Phase.FAILED, failed
     return ClusterStatus(cluster, verdict, since, _deadline_from(replica, good_since, now))
 
 

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from echelon.api.base import JSONObject
 from echelon.api.policy import PolicyStatus, TemplateDetails
 from echelon.api.times import parse_time
 from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, body_of, digest_of
+from echelon.engine.policy.later_reports import verdict_of_reports
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION, TURNED_ANNOTATION, WRITTEN_ANNOTATION
@@ -59,22 +58,19 @@ class Replica:
         return bool(self.reports) and not self.observed_generation
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether its agent has yet to say something of it as it is now."""
+        return not self.is_of_another_agent and self.observed_generation != self.generation
+
+    @property
     def verdict(self) -> Phase:
         """What its agent says of the content that it has now; progressing for as long as it says nothing of that."""
         if self.is_of_another_agent:
-            return self._verdict_of_reports()
-        if self.stored in _VERDICTS and self.observed_generation == self.generation:
+            noted = self.annotations.get(EVENTS_ANNOTATION, "")
+            return verdict_of_reports(self.spec, self.reports, self.compliant, noted)
+        if self.stored in _VERDICTS and not self.is_outdated:
             return Phase(self.stored)
         return Phase.PROGRESSING
-
-    def _verdict_of_reports(self) -> Phase:
-        """Judge by reports alone: those that are later than the release are about what was released."""
-        before = read_events(self.annotations.get(EVENTS_ANNOTATION, ""))
-        if any(self.reports.get(name, "") in ("", event) for name, event in before.items()):
-            return Phase.PROGRESSING
-        if len(self.reports) < len(self.spec.get("policy-templates") or ()):
-            return Phase.PROGRESSING
-        return {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}.get(self.compliant, Phase.PROGRESSING)
 
 
 def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
@@ -110,19 +106,6 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
 def other_fields(spec: JSONObject) -> JSONObject:
     """Return what is in a spec besides the content."""
     return {name: value for name, value in spec.items() if name not in CONTENT_FIELDS}
-
-
-def format_events(reports: Mapping[str, str]) -> str:
-    """Write down the latest report of each template."""
-    return msgspec.json.encode(dict(sorted(reports.items()))).decode()
-
-
-def read_events(text: str) -> dict[str, str]:
-    """Read what was written down of reports; nothing where that cannot be read."""
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, str])
-    except msgspec.DecodeError:
-        return {}
 
 
 def _name(details: TemplateDetails) -> str:

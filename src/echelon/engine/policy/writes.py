@@ -13,10 +13,11 @@ from echelon.api.policy import POLICY
 from echelon.api.times import format_micro_time, format_time
 from echelon.engine.plan import Create, Delete, InOrder, Patch, Write
 from echelon.engine.policy.content import INFORM
+from echelon.engine.policy.later_reports import reports_to_outlast
 from echelon.engine.policy.metadata import ReplicaMetadata
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.record import Record, turned_bad
-from echelon.engine.policy.replica import Replica, format_events, other_fields
+from echelon.engine.policy.replica import Replica, other_fields
 from echelon.engine.policy.strategy import PolicyStrategy
 from echelon.engine.policy.subject import Contents, content_of, is_ready
 from echelon.engine.policy.view import PolicyView
@@ -109,15 +110,15 @@ class ReplicaWrites:
 
     def _bring(self, cluster: str, replica: Replica | None, action: str, *, held: bool) -> ReplicaWrite:
         """Give a cluster the content, and say where it stands with it."""
+        spec, phase = self._content.spec_with(action), Phase.TO_APPLY if held else Phase.PROGRESSING
         annotations: dict[str, str | None] = {
             REVISION_ANNOTATION: self._rollout.revision,
             WRITTEN_ANNOTATION: format_micro_time(self._rollout.writes_at(self._now)),
             HELD_ANNOTATION: "true" if held else None,
-            EVENTS_ANNOTATION: format_events(replica.reports) if replica is not None and not held else None,
+            EVENTS_ANNOTATION: _reports(replica, spec, held=held) if replica is not None else None,
             RETRIED_ANNOTATION: None,
             TURNED_ANNOTATION: None,
         }
-        spec, phase = self._content.spec_with(action), Phase.TO_APPLY if held else Phase.PROGRESSING
         first: Write
         if replica is None:
             metadata = self._metadata.new(cluster, {name: each for name, each in annotations.items() if each})
@@ -179,7 +180,7 @@ class ReplicaWrites:
         if replica.stored not in _STANDING:
             return Phase.PROGRESSING
         # A verdict of before: the replica was written since, and its agent has not looked at it yet.
-        outdated = replica.stored != Phase.PROGRESSING.value and replica.observed_generation != replica.generation
+        outdated = replica.stored != Phase.PROGRESSING.value and replica.is_outdated
         written = replica.written is not None and (replica.stored_at is None or replica.stored_at < replica.written)
         return Phase.PROGRESSING if outdated and written else None
 
@@ -204,6 +205,11 @@ def merge_patch(before: Mapping[str, object], after: Mapping[str, object]) -> JS
         elif name not in before or known != value:
             patch[name] = value
     return patch
+
+
+def _reports(replica: Replica, spec: JSONObject, *, held: bool) -> str:
+    noted = replica.annotations.get(EVENTS_ANNOTATION, "") if replica.held else ""
+    return reports_to_outlast(replica.spec, spec, replica.reports, noted, held=held)
 
 
 def _patch(replica: Replica, body: JSONObject) -> Patch:
