@@ -143,7 +143,8 @@ class ReplicaWrites:
         if (before := other_fields(replica.spec)) != wanted:
             body["spec"] = merge_patch(before, wanted)
         writes: list[Write] = [_patch(replica, body)] if body else []
-        if (phase := self._to_tell(entry, replica, held=held)) is not None:
+        retried = RETRIED_ANNOTATION in annotations
+        if (phase := self._to_tell(entry, replica, held=held, retried=retried)) is not None:
             uid, version = (replica.uid, replica.version) if not body else ("", "")
             writes.append(Patch(POLICY, replica.name, self._told(phase), replica.cluster, uid, version, "status"))
         return ReplicaWrite(replica.cluster, InOrder(tuple(writes)), None) if writes else None
@@ -169,7 +170,7 @@ class ReplicaWrites:
                 notes[RETRIED_ANNOTATION] = format_micro_time(retried)
         return notes
 
-    def _to_tell(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> Phase | None:
+    def _to_tell(self, entry: ClusterDecision, replica: Replica, *, held: bool, retried: bool) -> Phase | None:
         """Return what the status of a replica has to say and does not say. Verdicts are its agent's."""
         if not self._view.keeps_status or replica.is_of_another_agent:
             return None
@@ -177,8 +178,8 @@ class ReplicaWrites:
             return None if replica.stored == Phase.TO_APPLY.value else Phase.TO_APPLY
         if entry.phase is Phase.TIMED_OUT:
             return None if replica.stored == Phase.TIMED_OUT.value else Phase.TIMED_OUT
-        if replica.stored not in _STANDING:
-            return Phase.PROGRESSING
+        if replica.stored not in _STANDING or (retried and replica.stored == Phase.FAILED.value):
+            return Phase.PROGRESSING  # who is asked again has to say it again, or nobody could tell it from before
         # A verdict of before: the replica was written since, and its agent has not looked at it yet.
         outdated = replica.stored != Phase.PROGRESSING.value and replica.is_outdated
         written = replica.written is not None and (replica.stored_at is None or replica.stored_at < replica.written)
