@@ -31,7 +31,7 @@ from echelon.engine.rollout.conditions import (
     status_changed,
 )
 from echelon.engine.rollout.listing import summary_of
-from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.model import Phase, Wait
 from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.strategy import StrategyType
 from echelon.engine.rollout.subject import Subject
@@ -117,11 +117,16 @@ def compliance_of(clusters: Iterable[ClusterCompliance]) -> str:
 
 
 def rollout_state(rollout: Rollout, written: Mapping[str, Phase]) -> str:
-    """Return the one word for a rollout. A cluster that timed out is a failure here, and told by its own name below."""
+    """Return the one word for a rollout.
+
+    What was given up has failed, wherever its clusters are. A cluster that timed out is a failure here, and told by its
+    own name below.
+    """
     if not rollout.has_clusters:
         return ""
     decisions = [each.decision for each in rollout.references if each.decision is not None]
-    if any(each.breach for each in decisions):
+    stopped = any(each.blocked is Wait.BREACH for each in decisions) and not rollout.complete
+    if rollout.control.aborted or stopped or any(each.breach for each in decisions):
         return Phase.FAILED.value
     entries = list(rollout.cluster_decisions)
     soaking = any(each.phase is Phase.SUCCEEDED and each.in_flight for each in entries)

@@ -7,17 +7,18 @@ everywhere before anything is changed anywhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from echelon.api.policy import POLICY
+from echelon.api.times import parse_time
 from echelon.engine.policy.bindings import overrides_of
 from echelon.engine.policy.content import INFORM, PolicyContent, read_content, stored_fields, with_stored
 from echelon.engine.policy.names import HASH_LABEL, POLICY_LABEL, replica_name
-from echelon.engine.policy.record import Record, status_of_released
+from echelon.engine.policy.record import Record, Soak, status_of_released
 from echelon.engine.policy.replica import Replica
 from echelon.engine.policy.strategy import CONCURRENCY, PolicyStrategy
 from echelon.engine.policy.view import PolicyView, placing
-from echelon.engine.rollout.control import ABORTED
+from echelon.engine.rollout.control import ABORTED, PROMOTED
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, join_placements
@@ -158,7 +159,7 @@ def content_of(view: PolicyView, rollout: Rollout) -> PolicyContent:
 
 
 def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, now: datetime) -> dict[str, Holding]:
-    record, soak = Record.of(view.policy.status), _soak(strategy)
+    record, soak = Record.of(view.policy.status), _soak(view, strategy)
     waiting = {each.digest(INFORM) for each in contents.by_revision.values()} if strategy.in_turn else set[str]()
     found: dict[str, Holding] = {}
     for cluster, replica in view.replicas.items():
@@ -211,11 +212,12 @@ def _hold(subject: Subject, view: PolicyView, strategy: PolicyStrategy) -> Hold 
     return Hold(Wait.INSPECTION, f"{count} yet to get the policy as inform; nobody is enforced before that")
 
 
-def _soak(strategy: PolicyStrategy) -> timedelta:
+def _soak(view: PolicyView, strategy: PolicyStrategy) -> Soak:
+    promoted = parse_time(view.policy.metadata.annotations.get(PROMOTED))
     try:
-        return read_strategy(strategy.strategy).soak
+        return Soak(read_strategy(strategy.strategy).soak, promoted)
     except BadStrategy:  # which the conditions tell; nothing starts
-        return timedelta()
+        return Soak()
 
 
 def _hashed_anew(view: PolicyView) -> tuple[StoredRevision, ...]:
