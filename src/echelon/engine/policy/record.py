@@ -38,10 +38,10 @@ class Record:
         entry = self.entries.get(replica.cluster)
         if entry is None or entry.rollout_status != Phase.SUCCEEDED.value:
             return None
-        since = parse_time(entry.rollout_last_transition_time)
+        since, written = parse_time(entry.rollout_last_transition_time), replica.written
         if since is None:
-            return replica.written or replica.stored_at
-        return since if replica.written is None or since >= replica.written else None
+            return written or replica.stored_at
+        return since if written is None or since >= written else None
 
 
 def status_of_released(replica: Replica, record: Record, soak: timedelta, now: datetime) -> ClusterStatus:

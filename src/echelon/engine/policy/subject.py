@@ -45,15 +45,16 @@ class Contents:
         override = self.overrides.get(cluster, "")
         return override if override and content.action.lower() != override.lower() else content.action
 
-    def full_digest(self, content: PolicyContent, cluster: str) -> str:
-        """Return the digest of the content as it is in force on a cluster."""
-        return content.digest(self.action(content, cluster))
-
     def revision(self, replica: Replica) -> str:
-        """Return which revision a replica has in force, or the digest of something else."""
-        for revision, content in self.by_revision.items():
-            if replica.digest == self.full_digest(content, replica.cluster):
-                return revision
+        """Return which revision a replica has in force, or the digest of something else.
+
+        The digest of a content is its revision, except where a binding sets another action.
+        """
+        if replica.cluster in self.overrides:
+            for revision, content in self.by_revision.items():
+                if replica.digest == content.digest(self.action(content, replica.cluster)):
+                    return revision
+            return "" if replica.digest in self.by_revision else replica.digest
         return replica.digest
 
 
@@ -161,7 +162,8 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
     waiting = {each.digest(INFORM) for each in contents.by_revision.values()} if strategy.in_turn else set[str]()
     found: dict[str, Holding] = {}
     for cluster, replica in view.replicas.items():
-        revision = contents.revision(replica)
+        digest = replica.digest
+        revision = contents.revision(replica) if contents.overrides else digest
         if replica.terminating is not None:
             before = status_of_released(replica, record, soak, now)
             status = ClusterStatus(cluster, Phase.PROGRESSING, replica.terminating)
@@ -176,16 +178,10 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
             revision="" if replica.digest in waiting else revision,
             status=status,
             reason=replica.compliant or Wait.REPORT.value,
-            message=_message(replica),
+            message=replica.message,
             written=replica.written,
         )
     return found
-
-
-def _message(replica: Replica) -> str:
-    if replica.message:
-        return replica.message
-    return "" if replica.compliant else "its agent has not reported on it yet"
 
 
 def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrite]:

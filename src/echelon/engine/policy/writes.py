@@ -16,7 +16,7 @@ from echelon.engine.policy.content import INFORM
 from echelon.engine.policy.metadata import ReplicaMetadata
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.record import Record, turned_bad
-from echelon.engine.policy.replica import Replica, format_events, other_fields
+from echelon.engine.policy.replica import Replica, format_events, other_fields, surroundings_of
 from echelon.engine.policy.strategy import PolicyStrategy
 from echelon.engine.policy.subject import Contents, content_of, is_ready
 from echelon.engine.policy.view import PolicyView
@@ -61,6 +61,11 @@ class ReplicaWrites:
         self._due = are_due(rollout.subject, rollout.control)
         self._put_off = frozenset() if self._due else frozenset(view.outcomes.other) | rollout.failed_writes.keys()
         self._held_digest = self._content.digest(INFORM)
+        self._full_digest = self._content.digest(self._content.action)
+        self._other_fields = other_fields(self._content.spec)
+        common = self._metadata.labels, self._metadata.annotations
+        self._surroundings = surroundings_of(*common, self._other_fields)
+        self._undecided = frozenset[str]().union(*(ref.allocation.undecided for ref in rollout.references))
 
     def __iter__(self) -> Iterator[ReplicaWrite]:
         """Return the writes, each for a cluster of its own."""
@@ -88,24 +93,24 @@ class ReplicaWrites:
     def _at_once(self, entry: ClusterDecision, replica: Replica | None) -> ReplicaWrite | None:
         action = self._contents.action(self._content, entry.cluster)
         if replica is not None and replica.digest == self._content.digest(action):
-            return self._in_place(entry, replica, action, held=False)
+            return self._in_place(entry, replica, held=False)
         if entry.starts or entry.cluster in self._rollout.retries:
             return self._bring(entry.cluster, replica, action, held=False)
         return None
 
     def _in_turns(self, entry: ClusterDecision, replica: Replica | None) -> ReplicaWrite | None:
         action = self._content.action
-        if replica is not None and replica.digest == self._content.digest(action) and not self._recalled:
-            return self._in_place(entry, replica, action, held=False)
+        if replica is not None and replica.digest == self._full_digest and not self._recalled:
+            return self._in_place(entry, replica, held=False)
         if replica is None or replica.digest != self._held_digest:
             # Who has yet to get it to look at, gets it, whoever's turn it is; unless nobody lists it any more.
-            if any(entry.cluster in ref.allocation.undecided for ref in self._rollout.references):
+            if entry.cluster in self._undecided:
                 return None
             return self._bring(entry.cluster, replica, INFORM, held=True)
         may_go = entry.starts or entry.cluster in self._rollout.retries
         if may_go and not self._recalled and is_ready(replica, self._view):
             return self._bring(entry.cluster, replica, action, held=False)
-        return self._in_place(entry, replica, INFORM, held=True)
+        return self._in_place(entry, replica, held=True)
 
     def _bring(self, cluster: str, replica: Replica | None, action: str, *, held: bool) -> ReplicaWrite:
         """Give a cluster the content, and say where it stands with it."""
@@ -132,15 +137,15 @@ class ReplicaWrites:
             told = (Patch(POLICY, first.name, self._told(phase), cluster, subresource="status"),)
         return ReplicaWrite(cluster, InOrder((first, *told)), phase, replica is None)
 
-    def _in_place(self, entry: ClusterDecision, replica: Replica, action: str, *, held: bool) -> ReplicaWrite | None:
+    def _in_place(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> ReplicaWrite | None:
         """Put right what is not as it should be, though the cluster keeps the content that it has."""
         annotations = self._notes(entry, replica, held=held)
         body: JSONObject = {}
-        if metadata := self._metadata.patch(replica, annotations):
-            body["metadata"] = metadata
-        wanted = other_fields(self._content.spec_with(action))
-        if (before := other_fields(replica.spec)) != wanted:
-            body["spec"] = merge_patch(before, wanted)
+        if annotations or replica.surroundings != self._surroundings:
+            if metadata := self._metadata.patch(replica, annotations):
+                body["metadata"] = metadata
+            if replica.other_fields != self._other_fields:
+                body["spec"] = merge_patch(replica.other_fields, self._other_fields)
         writes: list[Write] = [_patch(replica, body)] if body else []
         if (phase := self._to_tell(entry, replica, held=held)) is not None:
             uid, version = (replica.uid, replica.version) if not body else ("", "")
