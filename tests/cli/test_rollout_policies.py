@@ -1,4 +1,4 @@
-"""How rollouts of policies look while their controller works: what is read comes to the controller's own conclusions."""
+"""How rollouts of policies look while their controller works: whoever looks comes to the same conclusions."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

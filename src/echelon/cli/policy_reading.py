@@ -17,14 +17,14 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.keys import Key
 from echelon.api.placement_rule import PLACEMENT_RULE
-from echelon.api.policy import POLICY
+from echelon.api.policy import POLICY, PolicyStatus
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.times import parse_time
 from echelon.cli.policy_told import told_replicas
 from echelon.cli.rollout_reading import outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.engine.policy.bindings import PLACEMENT_KIND, PlacementName, Way, ways_of
-from echelon.engine.policy.content import read_content
+from echelon.engine.policy.content import PolicyContent, read_content
 from echelon.engine.policy.kept_fields import OWN_FIELDS, PENDING_CHANGES, STRATEGY, kept_fields
 from echelon.engine.policy.kept_status import with_whole_status
 from echelon.engine.policy.names import POLICY_LABEL, ROOT_LABEL, replica_name, root_of
@@ -53,6 +53,14 @@ class PolicyReading:
     reports: Mapping[str, RawPolicy] = field(default_factory=dict)  # by cluster; none where they may not be seen
     unseen: str = ""  # why replicas may not be seen
     keeps_changes: bool = True  # whether replicas have room for what enforcing would change
+
+
+def whole_status(policy: RawPolicy) -> PolicyStatus:
+    """Return the status of a policy, wherever the hub keeps it."""
+    if STATUS_ANNOTATION not in policy.metadata.annotations:
+        return policy.status
+    nothing = PolicyContent({}, "", "", enforceable=False)
+    return with_whole_status(PolicyView(policy, nothing, keeps_status=False)).policy.status
 
 
 def root_of_replica(document: JSONObject) -> Key | None:
@@ -99,6 +107,15 @@ async def read_policy(client: Reader, document: JSONObject, now: datetime) -> Po
         unseen = "the replicas in the namespaces of clusters may not be listed: this is what the policy's status says"
         return PolicyReading(told, unseen=unseen, keeps_changes=keeps_changes)
     return await _with_replicas(client, view, page, keeps_changes=keeps_changes)
+
+
+async def read_replicas(client: Reader, reading: PolicyReading, clusters: Iterable[str]) -> PolicyReading:
+    """Return a policy with the replicas of some clusters, for whoever may see these but not all."""
+    name = replica_name(reading.view.key)
+    pages = await asyncio.gather(*(client.list(RAW_POLICY, each, fields=f"metadata.name={name}") for each in clusters))
+    reports = {each.metadata.namespace: each for page in pages for each in page.items}
+    replicas = {cluster: read_replica(each) for cluster, each in reports.items()}
+    return replace(reading, view=replace(reading.view, replicas=replicas), reports=reports, unseen="")
 
 
 async def _with_replicas(

@@ -5,22 +5,28 @@ force. So the engine can judge them like any others. Nothing is known that the c
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
-from echelon.api.policy import ClusterCompliance
-from echelon.api.times import parse_time
-from echelon.engine.policy.content import INFORM, PolicyContent
+from echelon.api.base import JSONObject
+from echelon.api.meta import ObjectMeta
+from echelon.api.policy import ClusterCompliance, PolicyStatus
+from echelon.api.times import format_micro_time, parse_time
+from echelon.engine.policy.content import INFORM
+from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.policy.record import Record
-from echelon.engine.policy.replica import Replica
+from echelon.engine.policy.replica import Replica, read_replica
 from echelon.engine.policy.strategy import PolicyStrategy, strategy_of
-from echelon.engine.policy.subject import Contents, content_of, contents_of, subject_of
+from echelon.engine.policy.subject import content_of, contents_of, subject_of
 from echelon.engine.policy.view import PolicyView
+from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.conditions import VERIFIED
 from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.strategy import BadStrategy, read_strategy
 
 _GENERATION = 1  # of all of them: a verdict that was told is about what the replica had then
+_SOMETHING_ELSE: JSONObject = {}
 
 
 def told_replicas(view: PolicyView, now: datetime) -> dict[str, Replica]:
@@ -28,14 +34,18 @@ def told_replicas(view: PolicyView, now: datetime) -> dict[str, Replica]:
     strategy = strategy_of(view)
     contents = contents_of(view, strategy)
     rollout = roll_out(subject_of(view, strategy, contents, now), now)
-    content = content_of(view, rollout) if _is_of_present(view) else None
-    messages = (
-        {each.cluster: each.message for each in rollout.subject.reported.clusters} if rollout.subject.reported else {}
-    )
-    return {
-        each.clustername: _replica(each, strategy, contents, content, messages.get(each.clustername, ""))
-        for each in (*view.policy.status.status, *_only_counted(view))
-    }
+    content, present = content_of(view, rollout), _is_of_present(view)
+    summary = view.policy.status.rollout
+    messages = {each.cluster: each.message for each in summary.clusters} if summary is not None else {}
+    alike: dict[str, Replica] = {}  # one with each action: contents are compared by digests, which cost
+    found: dict[str, Replica] = {}
+    for entry in (*view.policy.status.status, *_only_counted(view)):
+        action = _action(entry, strategy, contents.action(content, entry.clustername)) if present else None
+        spec = content.spec_with(action) if action is not None else _SOMETHING_ELSE
+        replica = read_replica(_document(entry, strategy, spec), alike.get(str(action)))
+        alike.setdefault(str(action), replica)
+        found[entry.clustername] = replace(replica, message=messages.get(entry.clustername, ""))
+    return found
 
 
 def _is_of_present(view: PolicyView) -> bool:
@@ -58,35 +68,25 @@ def _only_counted(view: PolicyView) -> Iterator[ClusterCompliance]:
         yield ClusterCompliance(clustername=cluster, rollout_status=Phase.SUCCEEDED.value)
 
 
-def _replica(
-    told: ClusterCompliance, strategy: PolicyStrategy, contents: Contents, content: PolicyContent | None, message: str
-) -> Replica:
-    waits = strategy.in_turn and told.rollout_status == Phase.TO_APPLY.value
-    digest = ""
-    if content is not None and (waits or told.rollout_status not in ("", Phase.TO_APPLY.value)):
-        digest = content.digest(INFORM) if waits else contents.full_digest(content, told.clustername)
-    since = parse_time(told.rollout_last_transition_time)
-    return Replica(
-        cluster=told.clustername,
-        name="",
-        uid="",
-        version="",
-        generation=_GENERATION,
-        labels={},
-        annotations={},
-        spec={},
-        body="",
-        digest=digest,
-        written=_written(told.rollout_status, since, strategy),
-        retried=None,
-        turned=None,
-        terminating=None,
-        compliant=told.compliant,
-        stored=told.rollout_status,
-        stored_at=since,
-        observed_generation=_GENERATION,
-        reports={},
-        message=message,
+def _action(told: ClusterCompliance, strategy: PolicyStrategy, full: str) -> str | None:
+    """Return the action of a replica that has the content; None if it has something else."""
+    if told.rollout_status in ("", Phase.TO_APPLY.value):
+        return INFORM if told.rollout_status and strategy.in_turn else None
+    return full
+
+
+def _document(told: ClusterCompliance, strategy: PolicyStrategy, spec: JSONObject) -> RawPolicy:
+    written = _written(told.rollout_status, parse_time(told.rollout_last_transition_time), strategy)
+    annotations = {WRITTEN_ANNOTATION: format_micro_time(written)} if written is not None else {}
+    return RawPolicy(
+        metadata=ObjectMeta(namespace=told.clustername, generation=_GENERATION, annotations=annotations),
+        spec=spec,
+        status=PolicyStatus(
+            compliant=told.compliant,
+            rollout_status=told.rollout_status,
+            rollout_last_transition_time=told.rollout_last_transition_time,
+            observed_generation=_GENERATION,
+        ),
     )
 
 

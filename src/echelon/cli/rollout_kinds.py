@@ -3,7 +3,8 @@
 A rollout is named `KIND/NAME`, as kubectl names objects, or by its name alone where no other kind has it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -61,6 +62,13 @@ ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
 
 async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, Found]:
     """Read the rollout with a name, which may have its kind before it."""
+    entry, document = await find_document(client, named, namespace)
+    with readable(entry.kind, document):
+        return entry, await entry.read(client, document)
+
+
+async def find_document(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, JSONObject]:
+    """Return the object with a name, which may have its kind before it."""
     of, _, name = named.rpartition("/")
     kinds = [each for each in ROLLOUT_KINDS if not of or each.is_called(of)]
     if not kinds:
@@ -81,10 +89,18 @@ async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind,
     entry, document = found[0]
     if told := entry.copy_of(document):
         raise click.ClickException(told)
+    return entry, document
+
+
+@contextmanager
+def readable(kind: Kind[Any], document: JSONObject) -> Iterator[None]:
+    """Say which object it is, and why, if it does not fit its type."""
     try:
-        return entry, await entry.read(client, document)
+        yield
     except msgspec.ValidationError as error:
-        raise click.ClickException(f"{entry.kind.singular} {namespace}/{name} cannot be read: {error}") from error
+        meta = document["metadata"]
+        name = f"{kind.singular} {meta['namespace']}/{meta['name']}"
+        raise click.ClickException(f"{name} cannot be read: {error}") from error
 
 
 async def _missing(
@@ -119,11 +135,10 @@ async def find_all(client: Reader, namespace: str) -> list[Found]:
             continue
         for document in documents:
             try:
-                found.append(await each.read(client, document))
-            except msgspec.ValidationError as error:  # which says nothing against the others
-                meta = document["metadata"]
-                name = f"{each.kind.singular} {meta['namespace']}/{meta['name']}"
-                click.echo(f"{name} cannot be read: {error}", err=True)
+                with readable(each.kind, document):
+                    found.append(await each.read(client, document))
+            except click.ClickException as error:  # which says nothing against the others
+                click.echo(error.message, err=True)
     if len(refused) == len(ROLLOUT_KINDS):
         raise _most_telling(refused)
     return found

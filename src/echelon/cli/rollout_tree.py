@@ -43,7 +43,7 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
     head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
     yield click.style(head, bold=True)
     colour = "green" if picture.state == COMPLETE else "blue" if picture.state == ROLLING_OUT else "yellow"
-    counted = f": {_counted(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    counted = f": {counts_of(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
     yield f"{click.style(picture.state, fg=colour, bold=True)}{counted}"
     if picture.message:
         yield from wrapped(picture.message, width, "  ", "  ")
@@ -62,11 +62,12 @@ def headline(picture: Picture) -> str:
     where = next((group.title for group in picture.groups if group.active), "")
     at = f", at {where}" if where and picture.state != COMPLETE else ""
     because = f": {picture.message}" if picture.message else ""
-    counted = f", {_counted(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    counted = f", {counts_of(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
     return f"{picture.state}{counted}{at}{because}"
 
 
-def _counted(counts: Mapping[str, int], total: int) -> str:
+def counts_of(counts: Mapping[str, int], total: int) -> str:
+    """Return how many clusters stand where."""
     if not total:
         return "no clusters"
     rest = [f"{counts[state]} {state}" for state in _ORDER if state != DONE and counts.get(state)]
@@ -89,7 +90,7 @@ def _group(group: GroupLine, *, last: bool, several: bool, everything: bool, wid
     branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
     mark = _mark_of(group)
     title = f"{group.placement}: {group.title}" if several else group.title
-    text = _counted(group.counts, group.total)
+    text = counts_of(group.counts, group.total)
     head = f"{branch}{mark} {click.style(title, bold=group.active or None)}  {text}"
     yield from with_message(head, group.message if group.counts.get(WAITING) else "", f"{below}  ", width)
     ordered = sorted(group.clusters, key=lambda line: (_ORDER.index(line.state), line.name))
