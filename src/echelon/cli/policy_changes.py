@@ -90,22 +90,22 @@ def preview_of(reading: PolicyReading, only: Collection[str] = ()) -> Preview:
 def _unknown(reading: PolicyReading, replica: Replica) -> str:
     """Return why nobody knows what would change on a cluster that is not enforced; nothing if it is known."""
     if not is_waiting(replica, reading.view.content):
-        return "have yet to get the present policy to look at"
+        return "yet to get the present policy to look at"
     if replica.is_of_another_agent:
-        return "have an agent that does not tell what would change"
+        return "with an agent that does not tell what would change"
     if not reading.keeps_changes:
-        return "cannot tell: this hub's definition of policies has no room for what would change"
+        return "on a hub whose definition of policies has no room for what would change"
     if replica.observed_generation != replica.generation:
-        return "have not reported on the present policy yet"
+        return "yet to report on the present policy"
     policy = reading.reports[replica.cluster]
     kinds = kinds_of_templates(policy)
     for name, told in details_of(policy).items():
         if told.pending_changes or told.compliant == "Compliant":
             continue
         if told.compliant != "NonCompliant":
-            return f"cannot tell yet: template {name} is {told.compliant or 'not evaluated'}"
+            return f"yet to evaluate template {name}{f', which is {told.compliant}' if told.compliant else ''}"
         if kinds[name] != CONFIGURATION_POLICY.kind:
-            return f"cannot tell: template {name} is a {kinds[name]}, which does not say what it would change"
+            return f"with a {kinds[name]} as template {name}, which does not say what it would change"
     return ""
 
 

@@ -29,7 +29,7 @@ def lines(preview: Preview, *, everything: bool, width: int) -> Iterator[str]:
     if preview.unchanged:
         yield from _headed(preview.unchanged, "would not change", everything=everything, width=width)
         if preview.violating:
-            what = "violate the policy in ways that enforcing does not mend"
+            what = "in violation of the policy, which enforcing does not mend"
             yield from _headed(preview.violating, what, everything=everything, width=width, indent="  ")
     for why, clusters in preview.unknown.items():
         yield from _headed(clusters, why, everything=everything, width=width)
