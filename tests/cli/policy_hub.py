@@ -1,4 +1,4 @@
-"""A hub with policies on it, in another process: plans are carried out step by step, and agents say what a test wants."""
+"""A hub in another process with policies on it: plans are acted on step by step, agents say what a test wants."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
