@@ -31,6 +31,8 @@ _LONGEST_NAME = 63  # of a label
 
 def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     """Plan a policy. With `brief` the status is left alone unless one of its conditions changes."""
+    if view.is_replica:
+        return NOTHING  # the policy that it is of puts it right
     view = with_whole_status(view)
     meta = view.policy.metadata
     strategy = strategy_of(view)

@@ -16,7 +16,7 @@ from echelon.engine.policy.names import HASH_LABEL, POLICY_LABEL, replica_name
 from echelon.engine.policy.record import Record, status_of_released
 from echelon.engine.policy.replica import Replica
 from echelon.engine.policy.strategy import CONCURRENCY, PolicyStrategy
-from echelon.engine.policy.view import PolicyView
+from echelon.engine.policy.view import PolicyView, placing
 from echelon.engine.rollout.control import ABORTED
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
@@ -109,15 +109,15 @@ def subject_of(view: PolicyView, strategy: PolicyStrategy, contents: Contents, n
 
 def references_of(view: PolicyView, strategy: PolicyStrategy) -> tuple[PlacementReference, ...]:
     """Return where the policy goes: all placements as one, because it has one strategy for all of them."""
-    placing = [replace(each, strategy=strategy.strategy) for each in view.placing()]
-    existing = [each for each in placing if each.placement is not None]
+    references = [replace(each, strategy=strategy.strategy) for each in placing(view.ways, view.placements)]
+    existing = [each for each in references if each.placement is not None]
     if strategy.in_turn or not existing:  # where there is an order, nobody can know who would come first
-        existing = placing
+        existing = references
     if not existing:
         return ()
     joined = existing[0] if len(existing) == 1 else join_placements(existing)
-    notes = [joined.note] + [f"there is no placement {each.name}" for each in placing if each not in existing]
-    if len(existing) < len(placing) and joined.placement is not None:
+    notes = [joined.note] + [f"there is no placement {each.name}" for each in references if each not in existing]
+    if len(existing) < len(references) and joined.placement is not None:
         # It may only be mistyped: while it is missing nothing is certain enough to be taken away.
         joined = replace(joined, placement=replace(joined.placement, settled=False))
     if strategy.asked_in_turn and any(way.override or way.restricted for way in view.ways):

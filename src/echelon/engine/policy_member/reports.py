@@ -1,0 +1,191 @@
+"""What is reported of templates: compliance events, and the history in the details of a policy that comes of them.
+
+A report is an event on the cluster, an entry in the history of the template's object, or both, and events are
+forgotten after a while. So the history is put together from what there is each time, and from what it was before.
+Clocks of servers only have seconds, and two reports often have the same: the name of an event ends with the exact
+time, in nanoseconds and hexadecimal digits.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from echelon.api.base import JSON, JSONObject
+from echelon.api.core import EVENT, Event
+from echelon.api.times import format_time, parse_time
+from echelon.engine.policy_member.documents import POLICY_DOCUMENT, Child, PolicyDocument
+
+ACTION = "ComplianceStateUpdate"
+MOST_ENTRIES = 10
+MOST_MESSAGE = 1024  # of what is said here; servers cut longer events, and then it would be said again and again
+
+_COMBINED = "(combined from similar events):"
+_SAME_NANOSECONDS = 5_000
+_REASON = re.compile(r"policy:\s*(?:[^/\s]+/)?([^/\s]+)", re.IGNORECASE)
+_ERROR = "template-error; "
+_UNMET = "Dependencies were not satisfied: "
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Something that was reported of a template; `name` is that of the event."""
+
+    name: str
+    nanoseconds: int
+    message: str
+
+    @property
+    def compliance(self) -> str:
+        """The state that its message begins with."""
+        said = self.message.lower()
+        if said.startswith("compliant"):
+            return "Compliant"
+        return "Pending" if said.startswith("pending") else "NonCompliant"
+
+    def entry(self) -> JSONObject:
+        """Return it as the details of a policy have it."""
+        time = format_time(_EPOCH + timedelta(microseconds=self.nanoseconds // 1000))
+        return {"lastTimestamp": time, "message": self.message, "eventName": self.name}
+
+
+def error_message(text: str) -> str:
+    """Return the report of a template that cannot be used."""
+    return f"NonCompliant; {_ERROR}{text}"[:MOST_MESSAGE]
+
+
+def pending_message(text: str, *, ignored: bool) -> str:
+    """Return the report of a template that waits."""
+    return (f"Compliant; {text} but ignorePending is true" if ignored else f"Pending; {text}")[:MOST_MESSAGE]
+
+
+def is_framework_report(message: str) -> bool:
+    """Whether a report is about a template and not about what its object found."""
+    return message.startswith(f"NonCompliant; {_ERROR}") or _UNMET in message
+
+
+def template_of(reason: str) -> str:
+    """Return the template that an event is about, from its reason; nothing for events about anything else."""
+    found = _REASON.fullmatch(reason.strip())
+    return found[1] if found else ""
+
+
+def reports_of(
+    policy: PolicyDocument, name: str, events: Iterable[Event], child: Child | None, *, foreign: bool = False
+) -> tuple[Report, ...]:
+    """Return the history of a template, newest first. What an object of another policy said of itself is none of it.
+
+    `events` are those about the policy; `child` is the template's object.
+    """
+    found = {each.name: each for each in _earlier(policy, name)} if not foreign else {}
+    for entry in _listed(child.status.get("history")) if child is not None else ():
+        if (report := _from_child(policy, entry)) is not None:
+            found[report.name] = report
+    for event in events:
+        if event.involved_object.uid == policy.metadata.uid and template_of(event.reason) == name:
+            found[event.metadata.name] = _from_event(event)
+    return _distinct(sorted(found.values(), key=lambda each: (each.nanoseconds, each.name), reverse=True))
+
+
+def news_of(
+    policy: PolicyDocument, message: str, history: Sequence[Report], now: datetime, number: int = 0
+) -> Report | None:
+    """Return what has to be reported so that a message is the latest of a template; nothing if it is, or is empty.
+
+    Of what is reported at the same time, each has a `number` of its own, or their events would have one name.
+    """
+    if not message or (history and history[0].message == message):
+        return None
+    moment = (now - _EPOCH) // timedelta(microseconds=1) * 1000 + number
+    moment = max(moment, history[0].nanoseconds + 2 * _SAME_NANOSECONDS) if history else moment
+    return Report(f"{policy.metadata.name}.{moment:x}", moment, message)
+
+
+def later(policy: PolicyDocument, report: Report) -> Report:
+    """Return the same report a moment later, for when its name is taken."""
+    moment = report.nanoseconds + 1000
+    return Report(f"{policy.metadata.name}.{moment:x}", moment, report.message)
+
+
+def event_of(policy: PolicyDocument, template: str, report: Report, component: str) -> JSONObject:
+    """Return the event that brings a report."""
+    meta, time = policy.metadata, report.entry()["lastTimestamp"]
+    involved = {
+        **POLICY_DOCUMENT.type_meta,
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "uid": meta.uid,
+    }
+    return {
+        **EVENT.type_meta,
+        "metadata": {"name": report.name, "namespace": meta.namespace},
+        "involvedObject": involved,
+        "reason": f"policy: {meta.namespace}/{template}",
+        "message": report.message,
+        "action": ACTION,
+        "type": "Normal" if report.compliance == "Compliant" else "Warning",
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": component,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+
+
+def _distinct(newest_first: Sequence[Report]) -> tuple[Report, ...]:
+    """Drop what was reported twice: as an event, and in the history of the object, which has microseconds only."""
+    kept: list[Report] = []
+    for each in newest_first:
+        before = kept[-1] if kept else None
+        if (
+            before is None
+            or before.message != each.message
+            or before.nanoseconds - each.nanoseconds > _SAME_NANOSECONDS
+        ):
+            kept.append(each)
+        if len(kept) == MOST_ENTRIES:
+            break
+    return tuple(kept)
+
+
+def _earlier(policy: PolicyDocument, name: str) -> Iterable[Report]:
+    """Return what the details of a policy had of a template."""
+    for detail in policy.status.details or ():
+        if (detail.get("templateMeta") or {}).get("name") == name:
+            for entry in _listed(detail.get("history")):
+                event, time = str(entry.get("eventName") or ""), str(entry.get("lastTimestamp") or "")
+                moment = _moment(event, time)
+                if moment is not None:
+                    yield Report(event, moment, _plain(entry.get("message")))
+
+
+def _from_child(policy: PolicyDocument, entry: Mapping[str, JSON]) -> Report | None:
+    event, time = str(entry.get("eventName") or ""), str(entry.get("lastTimestamp") or "")
+    moment = _moment(event, time)
+    if moment is None:
+        return None
+    return Report(event or f"{policy.metadata.name}.{moment:x}", moment, _plain(entry.get("message")))
+
+
+def _from_event(event: Event) -> Report:
+    time = event.last_timestamp or event.event_time or event.metadata.creation_timestamp or ""
+    return Report(event.metadata.name, _moment(event.metadata.name, time) or 0, _plain(event.message))
+
+
+def _moment(event: str, time: str) -> int | None:
+    """Return when something was reported, in nanoseconds: from the name of its event, or as exactly as is said."""
+    digits = event.rpartition(".")[2]
+    if "." in event and re.fullmatch(r"[0-9a-f]{1,16}", digits):
+        return int(digits, 16)
+    said = parse_time(time)
+    return None if said is None else (said - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _plain(message: JSON) -> str:
+    return str(message or "").strip().removeprefix(_COMBINED).strip()
+
+
+def _listed(value: JSON) -> list[JSONObject]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
