@@ -21,7 +21,7 @@ from echelon.api.policy import POLICY, PolicyStatus
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.times import parse_time
-from echelon.cli.policy_told import told_replicas
+from echelon.cli.policy_told import placed_clusters, told_replicas
 from echelon.cli.rollout_reading import outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.engine.policy.bindings import PLACEMENT_KIND, PlacementName, Way, ways_of
 from echelon.engine.policy.content import PolicyContent, read_content
@@ -122,7 +122,7 @@ async def _with_replicas(
     client: Reader, view: PolicyView, page: Page[RawPolicy], *, keeps_changes: bool
 ) -> PolicyReading:
     """Return a policy with those of the objects of its replicas' name that are its replicas."""
-    name, listed = replica_name(view.key), _listed(view)
+    name, listed = replica_name(view.key), placed_clusters(view)
     there = {each.metadata.namespace for each in page.readable} | {each.metadata.namespace for each in page.unreadable}
     # What stands in a namespace that is no cluster's is somebody else's, though it looks like a replica.
     clusters = await _cluster_names(client) if there - listed else None
@@ -144,11 +144,6 @@ async def _with_replicas(
     replicas = {cluster: read_replica(each) for cluster, each in reports.items()}
     found = replace(view, replicas=replicas, unread=unread, allow_all=_is_everywhere(replicas.values()))
     return PolicyReading(found, reports, keeps_changes=keeps_changes)
-
-
-def _listed(view: PolicyView) -> frozenset[str]:
-    placing = (each.placement for each in view.placing())
-    return frozenset[str]().union(*(each.groups.clusters for each in placing if each is not None))
 
 
 def _is_cluster(namespace: str, clusters: frozenset[str] | None) -> bool:

@@ -18,7 +18,7 @@ from echelon.engine.policy.record import Record
 from echelon.engine.policy.replica import Replica, read_replica
 from echelon.engine.policy.strategy import PolicyStrategy, strategy_of
 from echelon.engine.policy.subject import content_of, contents_of, subject_of
-from echelon.engine.policy.view import PolicyView
+from echelon.engine.policy.view import PolicyView, placing
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.conditions import VERIFIED
 from echelon.engine.rollout.evaluate import roll_out
@@ -48,6 +48,12 @@ def told_replicas(view: PolicyView, now: datetime) -> dict[str, Replica]:
     return found
 
 
+def placed_clusters(view: PolicyView) -> frozenset[str]:
+    """Return the clusters that are to have a policy."""
+    placements = (each.placement for each in placing(view.ways, view.placements))
+    return frozenset[str]().union(*(each.groups.clusters for each in placements if each is not None))
+
+
 def _is_of_present(view: PolicyView) -> bool:
     """Whether the status tells of the policy as it is now, and not of what it was before the last change."""
     meta = view.policy.metadata
@@ -63,8 +69,7 @@ def _only_counted(view: PolicyView) -> Iterator[ClusterCompliance]:
     waiting = sum(each.rollout_status == Phase.TO_APPLY.value for each in record.entries.values())
     if summary.to_apply > waiting:  # who of the others waits is not known
         return
-    listed = (each.placement.groups.clusters for each in view.placing() if each.placement is not None)
-    for cluster in sorted(frozenset[str]().union(*listed) - record.entries.keys()):
+    for cluster in sorted(placed_clusters(view) - record.entries.keys()):
         yield ClusterCompliance(clustername=cluster, rollout_status=Phase.SUCCEEDED.value)
 
 

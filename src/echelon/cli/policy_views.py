@@ -1,5 +1,6 @@
 """How policies look on a terminal of eighty columns, and to programs."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -30,6 +31,8 @@ from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.reasons import names
 
 _NAMED = 10  # clusters that are named unless all are asked for
+_BAD = (NON_COMPLIANT, PENDING)
+_ACTIVE = tuple(each.value for each in (Phase.PROGRESSING, Phase.FAILED, Phase.TIMED_OUT))
 _MARKS = {COMPLIANT: ("✔", "green"), NON_COMPLIANT: ("✖", "red"), PENDING: ("◔", "yellow"), UNKNOWN: ("·", None)}
 HEADERS = ["Name", "Action", "Compliance", "Rollout", "C/N/P/U", "Done"]
 
@@ -116,29 +119,33 @@ def _way(state: WayState, *, last: bool, width: int) -> Iterator[str]:
 
 
 def _clusters(clusters: Sequence[ClusterState], *, everything: bool, width: int) -> Iterator[str]:
-    """Name those that are not well or not done; count the others."""
-    done = Phase.SUCCEEDED.value
-    chosen = [each for each in clusters if everything or each.compliant != COMPLIANT or each.told not in (done, "")]
+    """Name those that somebody should look at; count the others."""
+    chosen = [each for each in clusters if everything or each.compliant in _BAD or each.told in _ACTIVE]
     shown = chosen if everything else chosen[:_NAMED]
-    left, well = len(chosen) - len(shown), len(clusters) - len(chosen)
-    rest = [f"{left} more (-o wide names them)"] if left else []
-    rest += [f"{well} {'others ' if chosen else ''}Compliant"] if well else []
+    rest = [f"{len(chosen) - len(shown)} more like these (-o wide names them)"] if len(shown) < len(chosen) else []
+    named = {each.name for each in chosen}
+    alike = Counter(", ".join(_words(each)) for each in clusters if each.name not in named)
+    rest += [f"{count} {'more' if chosen else 'in all'}: {words}" for words, count in sorted(alike.items())]
     for number, each in enumerate(shown, start=1):
         yield from _cluster(each, last=number == len(shown) and not rest, width=width)
-    if rest:
-        yield f"└─ {', '.join(rest)}"
+    for number, text in enumerate(rest, start=1):
+        yield f"{'└─' if number == len(rest) else '├─'} {text}"
+
+
+def _words(each: ClusterState) -> list[str]:
+    """Return how a cluster stands, in the words of both statuses where they differ."""
+    words = [each.compliant, each.told or each.stored or "without a rollout status"]
+    if each.told and each.stored and each.told != each.stored:
+        words[1] += f" (its replica says {each.stored})"
+    return [*words, *(["held"] if each.held else []), *([] if each.fresh else ["not reported on yet"])]
 
 
 def _cluster(each: ClusterState, *, last: bool, width: int) -> Iterator[str]:
     branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
-    words = [each.compliant, each.told or each.stored or "no rollout status"]
-    if each.told and each.stored and each.told != each.stored:
-        words.append(f"(its replica says {each.stored})")
-    words += ["held"] if each.held else []
-    words += [] if each.fresh else ["not reported on the present policy yet"]
-    yield f"{branch}{_mark(each.compliant)} {each.name}  {'  '.join(words)}"
-    for number, template in enumerate(each.templates, start=1):
-        yield from _template(template, below, last=number == len(each.templates), width=width)
+    yield f"{branch}{_mark(each.compliant)} {each.name}  {', '.join(_words(each))}"
+    templates = each.templates if each.fresh else ()  # what was said of something else misleads
+    for number, template in enumerate(templates, start=1):
+        yield from _template(template, below, last=number == len(templates), width=width)
 
 
 def _template(each: TemplateState, indent: str, *, last: bool, width: int) -> Iterator[str]:
