@@ -226,11 +226,16 @@ def test_definitions_of_others_that_prune_lead_to_no_second_write(side: str) -> 
             await server.client.delete(CUSTOM_RESOURCE_DEFINITION, POLICY.resource)
             await here.settle(2)
         await server.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
-        here.start()
+        hub, member = Way(here.here.hub), here.here.way
+        here.start(hub=hub)
         await here.write(template(), held=True, rolloutStrategy={"type": "Progressive"}, said="ToApply")
         await here.write(template(), rolloutStrategy={"type": "Progressive"}, said="Progressing")
         status = await here.status()
         assert status["compliant"] == "Compliant"
         assert status.get("rolloutStatus") == (None if side == "hub" else "Succeeded")
+        marks = len(hub.requests), len(member.requests)
+        await here.touch_children()
+        later = [*hub.requests[marks[0] :], *member.requests[marks[1] :]]
+        assert not [each for each in later if each[0] == "patch" and each[1] in ("policies", "configurationpolicies")]
 
     told(story, started=False)
