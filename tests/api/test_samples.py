@@ -11,7 +11,16 @@ import msgspec
 import pytest
 import yaml
 
-from echelon.api import cluster, configuration_policy, placement, policy, policy_binding, work, work_set
+from echelon.api import (
+    cluster,
+    configuration_policy,
+    placement,
+    placement_rule,
+    policy,
+    policy_binding,
+    work,
+    work_set,
+)
 from echelon.api.base import JSONObject
 from echelon.api.crd import crd
 from echelon.api.kinds import Kind
@@ -20,7 +29,7 @@ from echelon.api.schema import schema_of
 from echelon.hub.schema.cel import Rules
 from echelon.hub.schema.structural import Structural
 
-MODULES = (cluster, placement, work, work_set, policy, policy_binding, configuration_policy)
+MODULES = (cluster, placement, work, work_set, policy, policy_binding, placement_rule, configuration_policy)
 KINDS: dict[str, Kind[Any]] = {kind.kind: kind for module in MODULES for kind in module.KINDS}
 SAMPLES = sorted((Path(__file__).parent / "samples").glob("*/*.yaml"))
 
@@ -37,7 +46,13 @@ BAD = [pytest.param(path, id=path.stem) for path in MINE if path.stem.startswith
 
 
 # A field that was always required is the one thing that no server has ever stored an object without.
-NEVER_STORED = {"bad-policy-without-disabled", "bad-appliedmanifestwork-without-work"}
+NEVER_STORED = {
+    "bad-policy-without-disabled",
+    "bad-policy-template-is-missing",
+    "bad-policy-template-is-text",
+    "bad-policy-dependency-without-name",
+    "bad-appliedmanifestwork-without-work",
+}
 
 
 @pytest.mark.parametrize("sample", [case for case in (*GOOD, *BAD) if case.id not in NEVER_STORED])

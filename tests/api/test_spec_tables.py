@@ -15,14 +15,23 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.api import cluster, configuration_policy, placement, policy, policy_binding, work, work_set
+from echelon.api import (
+    cluster,
+    configuration_policy,
+    placement,
+    placement_rule,
+    policy,
+    policy_binding,
+    work,
+    work_set,
+)
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.schema import schema_of
 
 HERE = Path(__file__).parent
 SHARED: dict[str, dict[str, JSONObject]] = yaml.safe_load((HERE / "spec_tables" / "shared.yaml").read_text())
-MODULES = (cluster, placement, work, work_set, policy, policy_binding, configuration_policy)
+MODULES = (cluster, placement, work, work_set, policy, policy_binding, placement_rule, configuration_policy)
 KINDS: dict[str, Kind[Any]] = {kind.kind: kind for module in MODULES for kind in module.KINDS}
 TABLES: dict[str, JSONObject] = {
     table["resource"]["kind"]: table

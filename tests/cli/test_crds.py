@@ -61,14 +61,16 @@ def test_what_the_usual_controllers_need_is_printed_and_then_the_policies_about_
 
 
 def test_no_policy_has_an_expression_with_more_checks_than_a_server_takes() -> None:
-    for policy in printed(*guards.NAMES)[:3]:
+    policies = [each for each in printed(*guards.NAMES) if each["kind"] == "ValidatingAdmissionPolicy"]
+    assert len(policies) == len(guards.NAMES)
+    for policy in policies:
         assert policy["spec"]["failurePolicy"] == "Fail"
-        for validation in policy["spec"]["validations"]:
-            assert validation["expression"].count(".check(") <= 2
-            assert validation["reason"] == "Forbidden"
         (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
-        assert rule["operations"] == ["CREATE", "UPDATE"]
         assert not [name for name in rule["resources"] if "/" in name]
+        for validation in policy["spec"]["validations"]:
+            assert (checks := validation["expression"].count(".check(")) <= 2
+            assert validation["reason"] == ("Forbidden" if checks else "Invalid")
+            assert rule["operations"] == (["CREATE", "UPDATE"] if checks else ["CREATE"])
 
 
 def test_other_controllers_get_what_they_need_and_no_more() -> None:
@@ -87,10 +89,25 @@ def test_other_controllers_get_what_they_need_and_no_more() -> None:
     assert "there is no controller 'placments'" in refused.output
 
 
+def test_what_controllers_of_policies_need_is_printed_with_its_guard_when_they_are_named() -> None:
+    documents = printed("--controllers", "policies,policy-sets")
+    assert names(documents) == [
+        *USUAL[1:4],
+        "placementbindings.policy.open-cluster-management.io",
+        "placementdecisions.cluster.open-cluster-management.io",
+        PLACEMENTS,
+        "policies.policy.open-cluster-management.io",
+        "policysets.policy.open-cluster-management.io",
+    ]
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert names(documents, kind) == [*guards.NAMES[:3], "echelon-policy-name"]
+    assert not [name for name in names(printed()) if "policy.open" in name or "apps.open" in name]
+
+
 def test_everything_is_printed_when_asked_for(everything: list[dict[str, Any]]) -> None:
     documents = printed("--all")
     assert documents[: len(everything)] == everything
-    assert len(documents) == len(everything) + 6
+    assert documents[len(everything) :] == guards.guards(*guards.GUARDED)
 
 
 def test_what_an_agent_needs_on_its_own_cluster_is_printed_when_asked_for() -> None:

@@ -14,6 +14,8 @@ from tests.hub.conftest import HubProcess
 
 from echelon.api import guards, registry
 from echelon.api.base import JSONObject
+from echelon.api.crd import crd
+from echelon.api.policy import POLICY
 from echelon.cli import main
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,7 +24,7 @@ SETS = "manifestworkreplicasets.work.open-cluster-management.io"
 BINDINGS = "/apis/cluster.open-cluster-management.io/v1beta2/namespaces/default/managedclustersetbindings"
 
 
-CLUSTERS = tuple(f"hub-{number}" for number in range(7))
+CLUSTERS = tuple(f"hub-{number}" for number in range(9))
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def test_a_hub_that_has_nothing_is_told_what_to_install(hub: OneHub) -> None:
     assert len(checks["kinds"]["items"]) == 8
     assert checks["kinds"]["fix"] == "echelon crds | kubectl apply --server-side -f -"
     assert len(checks["policies"]["items"]) == 6
+    assert not {"policy-names", "policy-fields"} & checks.keys(), "nobody asked for policies"
     said = hub.doctor()
     assert said.exit_code == 1
     assert max(map(len, said.output.splitlines())) <= 80
@@ -153,7 +156,36 @@ def test_a_definition_that_drops_the_state_of_each_cluster_is_told(hub: OneHub) 
     checks = hub.found()
     assert checks["status"]["state"] == "finding"
     assert "drops status.rollout" in checks["status"]["message"]
-    assert [name for name, each in checks.items() if each["state"] == "ok"] == ["kinds", "policies", "bindings"]
+    assert [name for name, each in checks.items() if each["state"] != "ok"] == ["status"]
+
+
+def test_a_definition_of_policies_that_drops_the_strategy_is_named_and_what_helps(hub: OneHub) -> None:
+    api = hub.api
+    install(api, without=(POLICY.resource,))
+    definition = crd(POLICY)
+    properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del properties["spec"]["properties"]["rolloutStrategy"]
+    del properties["status"]["properties"]["conditions"]
+    api.ok("POST", CRDS, definition)
+    guard(api)
+    checks = hub.found()
+    assert [name for name, each in checks.items() if each["state"] != "ok"] == ["policy-fields"]
+    found = checks["policy-fields"]
+    assert found["items"] == ["spec.rolloutStrategy", "status.conditions"]
+    assert "the annotation echelon.dev/rollout-strategy has to carry" in found["message"]
+    assert "What kubectl shows of a rollout is reduced." in found["message"]
+
+
+def test_a_hub_that_does_not_measure_the_names_of_policies_is_told_what_to_install(hub: OneHub) -> None:
+    api = hub.api
+    install(api)
+    guard(api)
+    api.ok("DELETE", f"{POLICIES}/echelon-policy-name")
+    checks = hub.found()
+    assert [name for name, each in checks.items() if each["state"] != "ok"] == ["policy-names"]
+    found = checks["policy-names"]
+    assert found["items"] == ["ValidatingAdmissionPolicy echelon-policy-name is missing"]
+    assert found["fix"] == "echelon crds echelon-policy-name | kubectl apply --server-side -f -"
 
 
 def test_what_the_user_may_not_see_is_unknown_and_not_well(hub: OneHub, tmp_path: Path) -> None:
@@ -171,4 +203,5 @@ def test_what_the_user_may_not_see_is_unknown_and_not_well(hub: OneHub, tmp_path
     result = hub.doctor("-o", "json", kubeconfig=guest)
     assert result.exit_code == 1
     states = {each["check"]: each["state"] for each in json.loads(result.output)}
-    assert states == {"kinds": "ok", "policies": "unknown", "bindings": "unknown", "status": "unknown"}
+    assert states.pop("kinds") == "ok"
+    assert states == dict.fromkeys(("policies", "bindings", "status", "policy-names", "policy-fields"), "unknown")

@@ -1,4 +1,4 @@
-"""Who may bind, join and accept: the same users are refused by every server, with the same words."""
+"""Who may bind, join and accept, and what a policy may be called: every server refuses the same with the same words."""
 
 import asyncio
 import itertools
@@ -16,10 +16,12 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING, SET_LABEL
 from echelon.api.guards import GUARDED, REGISTER_GROUP, guards
 from echelon.api.kinds import Kind
+from echelon.api.policy import GROUP as POLICY_GROUP
+from echelon.api.policy import POLICY, ROOT_LABEL
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.kube.client import ApplyPatch, Client, MergePatch, WriteOptions
-from echelon.kube.errors import ApiError, Forbidden
+from echelon.kube.errors import ApiError, Forbidden, Invalid
 from tests.conformance.targets import Target
 
 CLUSTERS = MANAGED_CLUSTER.untyped()
@@ -28,6 +30,7 @@ BINDINGS = MANAGED_CLUSTER_SET_BINDING.untyped()
 READY_SECONDS = 30.0
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 USER = f"owner-of-nothing-{WORKER}"
+NO_TEMPLATES: JSONObject = {"disabled": False, "policy-templates": []}
 _numbers = itertools.count(1)
 
 
@@ -56,6 +59,7 @@ ORDINARY = (
     _rule(GROUP, "managedclusters", "get,create,update,patch,delete"),
     _rule(GROUP, "managedclusters/status", "get,update,patch"),
     _rule(GROUP, "managedclustersetbindings", "get,create,update,patch,delete"),
+    _rule(POLICY_GROUP, "policies", "get,create"),
 )
 
 
@@ -88,6 +92,7 @@ _ATTEMPTS: tuple[JSONObject, ...] = (
     {"kind": MANAGED_CLUSTER, "metadata": {"labels": {SET_LABEL: "nothing"}}, "spec": {"hubAcceptsClient": False}},
     {"kind": MANAGED_CLUSTER, "spec": {"hubAcceptsClient": True}},
     {"kind": MANAGED_CLUSTER_SET_BINDING, "name": "nothing", "namespace": "default", "spec": {"clusterSet": "nothing"}},
+    {"kind": POLICY, "name": "n" * 63, "namespace": "default", "spec": NO_TEMPLATES},
 )
 
 
@@ -251,3 +256,39 @@ async def test_other_changes_of_a_cluster_and_its_status_need_no_further_right(g
             await guarded.user.patch(CLUSTERS, name, MergePatch({"spec": {"hubAcceptsClient": True}}))
         await guarded.user.delete(CLUSTERS, name)
         await _create(guarded.admin, MANAGED_CLUSTER, name, spec={"hubAcceptsClient": False})
+
+
+async def test_namespace_and_name_of_a_policy_must_fit_into_a_label_together(guarded: Guarded, namespace: str) -> None:
+    longest = "p" * (62 - len(namespace))
+    await _create(guarded.admin, POLICY, longest, namespace, spec=NO_TEMPLATES)
+    with pytest.raises(Invalid) as refused:
+        await _create(guarded.admin, POLICY, f"{longest}p", namespace, spec=NO_TEMPLATES)
+    why = (
+        "namespace and name of a policy must be no more than 62 characters together, and have 63: "
+        f"{namespace} and {longest}p"
+    )
+    message = _denied("echelon-policy-name", why)
+    assert refused.value.message == f'policies.{POLICY_GROUP} "{longest}p" is forbidden: {message}'
+
+
+async def test_a_generated_name_of_a_policy_is_measured_as_it_comes_out(guarded: Guarded, namespace: str) -> None:
+    asked = "p" * (62 - len(namespace))  # and some more letters come behind it
+    body = {**POLICY.type_meta, "metadata": {"generateName": asked}, "spec": NO_TEMPLATES}
+    with pytest.raises(Invalid, match="must be no more than 62 characters together, and have 6"):
+        await guarded.admin.create(POLICY.untyped(), body, namespace)
+
+
+async def test_a_replica_may_be_named_after_the_longest_policy(guarded: Guarded, namespace: str) -> None:
+    name = f"{namespace}.{'p' * (62 - len(namespace))}"
+    with pytest.raises(Invalid, match="must be no more than 62 characters together"):
+        await _create(guarded.admin, POLICY, name, namespace, spec=NO_TEMPLATES)
+    labelled = {"labels": {ROOT_LABEL: name}}
+    await _create(guarded.admin, POLICY, name, namespace, metadata=labelled, spec=NO_TEMPLATES)
+
+
+async def test_a_policy_from_before_its_name_was_measured_stays_changeable(guarded: Guarded, namespace: str) -> None:
+    name = "p" * 63
+    labelled = {"labels": {ROOT_LABEL: "was.a-replica"}}
+    await _create(guarded.admin, POLICY, name, namespace, metadata=labelled, spec=NO_TEMPLATES)
+    without = MergePatch({"metadata": {"labels": {ROOT_LABEL: None}}, "spec": {"disabled": True}})
+    await guarded.admin.patch(POLICY.untyped(), name, without, namespace)

@@ -39,7 +39,14 @@ def test_an_answer_that_is_older_than_a_cache_is_asked_for_again() -> None:
         spec = {"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "p"}]}
         await create(client, MANIFEST_WORK_REPLICA_SET, "web", NS, spec=spec)
         key, cache = Key(NS, "web"), FarAhead()
-        reader = ConsistentReader(client, [cache], running().clock, running().random, lambda _: None)
+        reader = ConsistentReader(
+            MANIFEST_WORK_REPLICA_SET,
+            client,
+            [cache],
+            clock=running().clock,
+            random=running().random,
+            on_answer=lambda _: None,
+        )
         running_reader = asyncio.create_task(reader.run())
         reader.request(key, ReadRequest(("p",)))
         await asyncio.sleep(5)

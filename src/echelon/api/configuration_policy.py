@@ -14,7 +14,7 @@ from echelon.api.kinds import Column, Kind
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from echelon.api.policy import GROUP, REMEDIATION_ACTIONS, ComplianceHistory, PendingChanges
 
-# On the CRDs of kinds that templates of policies can have.
+# On the CRDs of kinds that templates of policies can have; agents look for it before they create an object of one.
 TEMPLATE_KIND = (f"{GROUP}/policy-type", "template")
 
 _MUST_HAVE = ("MustHave", "Musthave", "musthave", "MustOnlyHave", "Mustonlyhave", "mustonlyhave")

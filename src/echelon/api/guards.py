@@ -1,14 +1,18 @@
-"""Who may bind a cluster set, join one, and accept a cluster.
+"""Who may bind a cluster set, join one, and accept a cluster; and what only the whole of an object's metadata shows.
 
 A namespace to which a set is bound can put work on every cluster of that set, so the right to write a binding, a label
 or `hubAcceptsClient` is not enough: whoever does needs the right to bind, join or accept as well. Open Cluster
 Management asks the same, of the same resources, in webhooks. Here they are admission policies, which need no server of
 their own: an API server that knows nothing of Echelon enforces them.
 
+Namespace and name of a policy become the value of a label, on every replica of it. That they fit can be told only from
+both, and the rules of a CRD see no namespace. Replicas have names that are made so, and are not asked.
+
 A check of rights is expensive in the server's estimate of an expression, and three in one are refused: no expression
 here has more than one.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING
@@ -16,6 +20,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING, SET_LABEL
 from echelon.api.crd import LABELS
 from echelon.api.kinds import Kind
+from echelon.api.policy import POLICY, ROOT_LABEL
 
 REGISTER_GROUP: Final = "register.open-cluster-management.io"
 
@@ -95,32 +100,63 @@ _ACCEPT: JSONObject = {
     ]
 }
 
-_GUARDS: tuple[tuple[str, Kind[Any], JSONObject], ...] = (
-    ("echelon-bind-cluster-set", MANAGED_CLUSTER_SET_BINDING, _BIND),
-    ("echelon-join-cluster-set", MANAGED_CLUSTER, _JOIN),
-    ("echelon-accept-cluster", MANAGED_CLUSTER, _ACCEPT),
+# A label's value has 63 characters, and one of them is the dot between the two.
+MAX_POLICY_NAME: Final = 62
+_LENGTH: Final = "size(request.namespace) + size(object.metadata.name)"
+_NAME: JSONObject = {
+    "matchConditions": [
+        {"name": "is-no-replica", "expression": f"!('{ROOT_LABEL}' in object.metadata.?labels.orValue({{}}))"}
+    ],
+    "validations": [
+        {
+            "expression": f"{_LENGTH} <= {MAX_POLICY_NAME}",
+            "messageExpression": f"'namespace and name of a policy must be no more than {MAX_POLICY_NAME} characters"
+            f" together, and have ' + string({_LENGTH}) + ': ' + request.namespace + ' and ' + object.metadata.name",
+            "message": f"namespace and name of a policy must be no more than {MAX_POLICY_NAME} characters together",
+            "reason": "Invalid",
+        }
+    ],
+}
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """An admission policy about one kind."""
+
+    name: str
+    kind: Kind[Any]
+    content: JSONObject
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+
+
+_GUARDS: tuple[_Guard, ...] = (
+    _Guard("echelon-bind-cluster-set", MANAGED_CLUSTER_SET_BINDING, _BIND),
+    _Guard("echelon-join-cluster-set", MANAGED_CLUSTER, _JOIN),
+    _Guard("echelon-accept-cluster", MANAGED_CLUSTER, _ACCEPT),
+    # Names do not change, and what was stored without this guard must stay changeable.
+    _Guard("echelon-policy-name", POLICY, _NAME, ("CREATE",)),
 )
-NAMES: Final = tuple(name for name, _, _ in _GUARDS)
-GUARDED: Final = tuple(dict.fromkeys(kind.resource for _, kind, _ in _GUARDS))
+NAMES: Final = tuple(each.name for each in _GUARDS)
+GUARDED: Final = tuple(dict.fromkeys(each.kind.resource for each in _GUARDS))
 
 
 def guards(*guarded: str) -> list[JSONObject]:
     """Return the policies about some resources (`plural.group`), and then their bindings."""
-    chosen = [each for each in _GUARDS if each[1].resource in guarded]
-    return [_policy(*each) for each in chosen] + [_binding(name) for name, _, _ in chosen]
+    chosen = [each for each in _GUARDS if each.kind.resource in guarded]
+    return [_policy(each) for each in chosen] + [_binding(each.name) for each in chosen]
 
 
-def _policy(name: str, kind: Kind[Any], content: JSONObject) -> JSONObject:
+def _policy(guard: _Guard) -> JSONObject:
     rule = {
-        "apiGroups": [kind.group],
+        "apiGroups": [guard.kind.group],
         "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": [kind.plural],
+        "operations": list(guard.operations),
+        "resources": [guard.kind.plural],
     }
     return {
         **VALIDATING_ADMISSION_POLICY.type_meta,
-        "metadata": {"name": name, "labels": dict(LABELS)},
-        "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, **content},
+        "metadata": {"name": guard.name, "labels": dict(LABELS)},
+        "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, **guard.content},
     }
 
 

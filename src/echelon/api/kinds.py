@@ -55,8 +55,8 @@ class Kind(Generic[T]):
     scale: Scale | None = None
     columns: tuple[Column, ...] = ()
     builtin: bool = False  # served by Kubernetes itself, so never the subject of a CRD
+    crd_labels: tuple[tuple[str, str], ...] = ()  # on its CRD, for others who look for such
     selectable_fields: tuple[str, ...] = ()  # dotted paths for field selectors besides name and namespace
-    crd_labels: tuple[tuple[str, str], ...] = ()  # by which others find its CRD
 
     @property
     def api_version(self) -> str:

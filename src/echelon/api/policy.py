@@ -4,8 +4,8 @@ A Policy is two things: the one that people write, and its replica in each clust
 type and use different parts of the status. Upstream's validation lives in a webhook that fails open, so that a policy
 nobody can enforce is accepted whenever the webhook is away; here it is in the schema.
 
-One check stays with the controller: namespace and name of a policy must fit into a label together, and a rule sees of
-the metadata only the name. The schema refuses what cannot fit in any namespace.
+One check is in an admission policy (`echelon.api.guards`): namespace and name of a policy must fit into a label
+together, and a rule of the schema sees of the metadata only the name. The schema refuses what fits in no namespace.
 """
 
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -18,6 +18,7 @@ from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import ROLLOUT_STATUSES, RolloutStrategy, RolloutSummary
 
 GROUP = "policy.open-cluster-management.io"
+ROOT_LABEL = f"{GROUP}/root-policy"  # on a replica: <namespace>.<name> of its policy
 
 REMEDIATION_ACTIONS = ("Inform", "inform", "Enforce", "enforce")
 COMPLIANCE_STATES = ("Compliant", "Pending", "NonCompliant")
@@ -45,7 +46,7 @@ class PolicyDependency(APIStruct, frozen=True, gc=False, kw_only=True):
 
 
 def _template_definition() -> msgspec.Meta:
-    """Describe a template's object: free-form, with the two fields declared that the rule about it must see."""
+    """Describe a template's object: free-form, but for what it cannot do without and what the rule about it sees."""
     described = field("The object to create on the cluster, whole.", preserve_unknown=True)
     said = (described.extra or {})["schema"]
     spec = {
@@ -53,7 +54,9 @@ def _template_definition() -> msgspec.Meta:
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {"remediationAction": {"type": "string"}},
     }
-    schema = {**said, "properties": {"kind": {"type": "string"}, "spec": spec}}
+    word = {"type": "string", "minLength": 1}
+    properties = {"apiVersion": word, "kind": word, "spec": spec}
+    schema = {**said, "required": ["apiVersion", "kind"], "properties": properties}
     return msgspec.Meta(description=described.description, extra={"schema": schema})
 
 
@@ -107,7 +110,7 @@ class PolicySpec(APIStruct, frozen=True, gc=False, kw_only=True):
         "x-kubernetes-validations": [
             Rule(
                 "has(self.remediationAction) || self.policy__dash__templates.all(t,"
-                " !has(t.objectDefinition.kind) || t.objectDefinition.kind != 'ConfigurationPolicy'"
+                " t.objectDefinition.kind != 'ConfigurationPolicy'"
                 " || (has(t.objectDefinition.spec) && has(t.objectDefinition.spec.remediationAction)"
                 " && t.objectDefinition.spec.remediationAction != ''))",
                 "without a remediationAction of the policy, every ConfigurationPolicy template needs its own",

@@ -18,10 +18,15 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSON, JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER_SET_BINDING
 from echelon.api.kinds import Kind
-from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.api.policy import POLICY
+from echelon.api.schema import schema_of
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import print_document
 from echelon.controllers.running import NAMES, custom_kinds_of, installing
+from echelon.engine.kept_fields import keeps, schema_at
+from echelon.engine.policy.kept_fields import OWN_FIELDS, STRATEGY, kept_fields
+from echelon.engine.policy.names import STRATEGY_ANNOTATION
 from echelon.kube.errors import Forbidden, NotFound
 from echelon.kube.http import HttpClient
 
@@ -65,10 +70,11 @@ def doctor(*, connection: Connection, output: str) -> None:
 
 async def _examine(connection: Connection) -> list[Finding]:
     async with connection.open() as client:
-        return [await _tried(name, check, client) for name, check in _CHECKS.items()]
+        found = [await _tried(name, check, client) for name, check in _CHECKS.items()]
+    return [each for each in found if each is not None]
 
 
-async def _tried(name: str, check: "_Check", client: HttpClient) -> Finding:
+async def _tried(name: str, check: "_Check", client: HttpClient) -> Finding | None:
     try:
         return await check(name, client)
     except Forbidden as error:
@@ -99,23 +105,36 @@ async def _served(client: HttpClient, api_version: str) -> frozenset[str]:
 
 
 async def _guards(name: str, client: HttpClient) -> Finding:
-    wrong = []
-    for wanted in guards.guards(*guards.GUARDED):
-        kind, title = _GUARDS[wanted["kind"]], wanted["metadata"]["name"]
-        there = await _found(client, kind, title)
-        if there is None:
-            wrong.append(f"{kind.kind} {title} is missing")
-        elif _essence(there.get("spec")) != _essence(wanted["spec"]):
-            wrong.append(f"{kind.kind} {title} is not what this version of Echelon installs")
+    usual = [kind.resource for kind in custom_kinds_of(NAMES)]
+    wrong = await _wrong_guards(client, usual)
     if not wrong:
         return Finding(name, "ok", "The hub asks who may bind a cluster set, join one, and accept a cluster.")
     return Finding(
         name,
         "finding",
         "Whoever may write bindings and clusters can bind and join any cluster set, or accept any cluster:",
-        tuple(wrong),
-        f"echelon crds {' '.join(guards.NAMES)} | {_APPLY}",
+        wrong,
+        _printed(usual),
     )
+
+
+async def _wrong_guards(client: HttpClient, guarded: Sequence[str]) -> tuple[str, ...]:
+    """Return what is wrong with the admission policies about some resources."""
+    wrong = []
+    for wanted in guards.guards(*guarded):
+        kind, title = _GUARDS[wanted["kind"]], wanted["metadata"]["name"]
+        there = await _found(client, kind, title)
+        if there is None:
+            wrong.append(f"{kind.kind} {title} is missing")
+        elif _essence(there.get("spec")) != _essence(wanted["spec"]):
+            wrong.append(f"{kind.kind} {title} is not what this version of Echelon installs")
+    return tuple(wrong)
+
+
+def _printed(guarded: Sequence[str]) -> str:
+    """Return what installs the admission policies about some resources."""
+    names = dict.fromkeys(each["metadata"]["name"] for each in guards.guards(*guarded))
+    return f"echelon crds {' '.join(names)} | {_APPLY}"
 
 
 async def _found(client: HttpClient, kind: Kind[Any], name: str) -> JSONObject | None:
@@ -164,13 +183,11 @@ async def _guarded_since(client: HttpClient) -> str:
 
 
 async def _status(name: str, client: HttpClient) -> Finding:
-    kind = MANIFEST_WORK_REPLICA_SET
+    kind, path = MANIFEST_WORK_REPLICA_SET, "status.rollout"
     there = await _found(client, CUSTOM_RESOURCE_DEFINITION, kind.resource)
-    versions = ((there or {}).get("spec") or {}).get("versions") or ()
-    version: JSONObject = next((each for each in versions if each["name"] == kind.version), {})
-    if not version:
+    if there is None:
         return Finding(name, "unknown", f"There is no definition of {kind.resource} to look at.")
-    if _keeps((version.get("schema") or {}).get("openAPIV3Schema") or {}, ("status", "rollout")):
+    if keeps(there, kind.version, path, schema_at(schema_of(ManifestWorkReplicaSet), path)):
         return Finding(name, "ok", "The status of a work set keeps what Echelon writes into it.")
     return Finding(
         name,
@@ -180,19 +197,49 @@ async def _status(name: str, client: HttpClient) -> Finding:
     )
 
 
-def _keeps(schema: JSONObject, path: Sequence[str]) -> bool:
-    for name in path:
-        if schema.get("x-kubernetes-preserve-unknown-fields"):
-            return True
-        found = (schema.get("properties") or {}).get(name)
-        if found is None:
-            return False
-        schema = found
-    return True
+async def _policy_names(name: str, client: HttpClient) -> Finding | None:
+    if await _found(client, CUSTOM_RESOURCE_DEFINITION, POLICY.resource) is None:
+        return None  # a hub without policies lacks nothing
+    wrong = await _wrong_guards(client, [POLICY.resource])
+    if not wrong:
+        return Finding(name, "ok", "The hub refuses policies whose names do not fit into a label.")
+    return Finding(
+        name,
+        "finding",
+        "A policy whose namespace and name are too long for a label is taken, and reaches no cluster:",
+        wrong,
+        _printed([POLICY.resource]),
+    )
 
 
-_Check = Callable[[str, HttpClient], Awaitable[Finding]]
-_CHECKS: dict[str, _Check] = {"kinds": _kinds, "policies": _guards, "bindings": _bindings, "status": _status}
+async def _policy_fields(name: str, client: HttpClient) -> Finding | None:
+    there = await _found(client, CUSTOM_RESOURCE_DEFINITION, POLICY.resource)
+    if there is None:
+        return None
+    kept = kept_fields(there)
+    dropped = tuple(path for path in OWN_FIELDS if path not in kept)
+    if not dropped:
+        return Finding(name, "ok", "Policies keep their rollout strategy, and what Echelon writes into their status.")
+    said = f"The definition of {POLICY.resource} is not Echelon's. "
+    if STRATEGY in dropped:
+        said += (
+            f"It drops the rollout strategy, which the annotation {STRATEGY_ANNOTATION} has to carry; a policy without "
+            "that annotation is held. "
+        )
+    if dropped != (STRATEGY,):
+        said += "What kubectl shows of a rollout is reduced. "
+    return Finding(name, "finding", f"{said}These fields are dropped:", dropped)
+
+
+_Check = Callable[[str, HttpClient], Awaitable[Finding | None]]
+_CHECKS: dict[str, _Check] = {
+    "kinds": _kinds,
+    "policies": _guards,
+    "bindings": _bindings,
+    "status": _status,
+    "policy-names": _policy_names,
+    "policy-fields": _policy_fields,
+}
 
 
 def _print(found: Finding) -> None:

@@ -1,8 +1,9 @@
 """Runs controllers by name against a hub, until they are told to stop.
 
 What they need can be checked before anything starts: a controller whose kinds are not served waits for them, and a
-person should not have to find out why. Of several processes one works at a time, if a lease is asked for; everything is
-built anew each time that the lease is won, so nothing that a former leader knew can be outdated.
+person should not have to find out why. Kinds that a controller has among its `OPTIONAL_KINDS` may be missing; when one
+comes, everything is built anew with it. Of several processes one works at a time, if a lease is asked for; everything
+is built anew each time that the lease is won, so nothing that a former leader knew can be outdated.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -22,12 +24,13 @@ from echelon.api.multicluster import MULTICLUSTER_DECISION
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.times import parse_time
 from echelon.controllers.context import ControllerContext
+from echelon.controllers.optional_kinds import NowServed, is_served, missing, watch_for
 from echelon.controllers.placement.metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
-from echelon.kube.client import Client, Reader
+from echelon.kube.client import Client
 from echelon.kube.clock import Clock
 from echelon.kube.controller import Controller
-from echelon.kube.errors import AlreadyExists, ApiError, NotFound
+from echelon.kube.errors import AlreadyExists, ApiError
 from echelon.kube.health import Check, check_caches
 from echelon.kube.informer import Informer
 from echelon.kube.leader import LeaderElection
@@ -84,6 +87,11 @@ class _Known:
         kinds: tuple[Kind[Any], ...] = self._imported.KINDS
         return kinds
 
+    @property
+    def optional_kinds(self) -> tuple[Kind[Any], ...]:
+        kinds: tuple[Kind[Any], ...] = getattr(self._imported, "OPTIONAL_KINDS", ())
+        return kinds
+
     def build(self, context: ControllerContext, metrics: PlacementMetrics) -> Controller:
         controller: Callable[..., Controller] = getattr(self._imported, self.function)
         return controller(context, metrics) if self.measured else controller(context)
@@ -103,9 +111,13 @@ _CONTROLLERS = {
     "work-sets": _Known("work_set.sources", "work_sets_controller"),
     "work-expiry": _Known("work_set.expiry", "work_expiry_controller"),
     MULTICLUSTER: _Known("placement.multicluster", "multicluster_controller"),
+    "policies": _Known("policy.sources", "policies_controller"),
+    "policy-sets": _Known("policy.policy_sets", "policy_sets_controller"),
 }
+# Those of policies run where they are named: another controller of policies may be at work on the hub.
+POLICY_NAMES = tuple(name for name in _CONTROLLERS if name in ("policies", "policy-sets"))
 # Those that run unless others are named.
-NAMES = tuple(name for name in _CONTROLLERS if name != MULTICLUSTER)
+NAMES = tuple(name for name in _CONTROLLERS if name not in (MULTICLUSTER, *POLICY_NAMES))
 
 
 LEASE_NAMESPACE = "echelon-system"
@@ -153,6 +165,8 @@ class Controllers:
     ) -> None:
         self._names = tuple(dict.fromkeys(names))
         self._kinds = _kinds_of(self._names)
+        optional = (kind for name in self._names for kind in _CONTROLLERS[name].optional_kinds)
+        self._optional = tuple(dict.fromkeys(optional))
         self._client = client
         self._clock = clock
         self._random = random
@@ -177,9 +191,10 @@ class Controllers:
             yield check_caches(self._informers) if self._informers else Check("caches", "not begun yet")
 
     async def check(self) -> None:
-        """Raise `MissingKinds` unless the hub serves everything that is needed."""
-        if missing := [kind for kind in self._kinds if not await _is_served(self._client, kind)]:
-            raise MissingKinds(missing, self._names)
+        """Raise `MissingKinds` unless the hub serves everything that is needed, `ApiError` if it does not tell."""
+        served = {kind.resource: await is_served(self._client, kind) for kind in (*self._kinds, *self._optional)}
+        if absent := [kind for kind in self._kinds if not served[kind.resource]]:
+            raise MissingKinds(absent, self._names)
 
     async def run(self, lease: Lease | None = None, *, ready: Callable[[], None] | None = None) -> None:
         """Work until cancelled; with a lease, whenever it is held. `ready` is called when all caches are full."""
@@ -228,10 +243,30 @@ class Controllers:
             _log.info("the namespace %s was not made: %s", LEASE_NAMESPACE, error)
 
     async def _work(self, ready: Callable[[], None] | None) -> None:
+        while True:
+            absent = await missing(self._client, self._optional, self._random)
+            try:
+                await self._work_without(absent, ready)
+                return
+            except* NowServed as served:
+                _log.info("beginning anew: %s", served.exceptions[0])
+
+    async def _work_without(self, absent: Sequence[Kind[Any]], ready: Callable[[], None] | None) -> None:
+        """Work until cancelled, or until one of the kinds that the hub does not serve is there."""
         context = ControllerContext(
-            self._client, self._clock, self._random, self._metrics, self._instance, self._settings
+            self._client,
+            self._clock,
+            self._random,
+            self._metrics,
+            self._instance,
+            self._settings,
+            absent=frozenset(kind.resource for kind in absent),
         )
-        controllers = [_CONTROLLERS[name].build(context, self._placement_metrics) for name in self._names]
+        if absent:
+            context.background.append(partial(watch_for, self._client, absent))
+        # In the order of the table, whoever named them: caches are shared, and have the indexes of who asks first.
+        known = [known for name, known in _CONTROLLERS.items() if name in self._names]
+        controllers = [each.build(context, self._placement_metrics) for each in known]
         self._working, self._informers = controllers, context.informers
         try:
             await self._run_all(context, ready)
@@ -263,11 +298,3 @@ def freeze() -> None:
     """Keep the garbage collector from walking through full caches again and again."""
     gc.collect()
     gc.freeze()
-
-
-async def _is_served(reader: Reader, kind: Kind[Any]) -> bool:
-    try:
-        await reader.list(kind, limit=1)
-    except NotFound:
-        return False
-    return True

@@ -17,6 +17,8 @@ class ControllerSettings:
     trust_decisions: bool = False
     max_removals: Threshold = EVERYONE  # clusters that may lose their content at once, unless an object says otherwise
     removal_grace: timedelta = GRACE  # for which a cluster that is not reachable keeps what it has
+    # Policies without a strategy go everywhere at once, also where the hub may have dropped the one that they had.
+    allow_all: bool = False
     # For tests: make every plan twice, compare indexes with caches often, and end where there is a difference.
     strict: bool = False
 

@@ -25,7 +25,7 @@ from echelon.api.guards import GUARDED, guards
 from echelon.api.kinds import Kind
 from echelon.api.kruise import GROUP as KRUISE
 from echelon.api.work import APPLIED_MANIFEST_WORK
-from echelon.controllers.running import Controllers, Lease
+from echelon.controllers.running import NAMES, POLICY_NAMES, Controllers, Lease
 from echelon.engine.cel import CEL_AVAILABLE
 from echelon.fleet.member.fleet import ClusterFor, Fleet
 from echelon.fleet.member.member import Member
@@ -108,6 +108,7 @@ class Local:
         controllers = Controllers(
             self.hub.client(field_manager="echelon"),
             SystemClock(),
+            (*NAMES, *POLICY_NAMES),
             random=self._chance,
             metrics=Metrics(),
             instance="echelon-up",

@@ -293,8 +293,11 @@ def test_a_server_confirms_just_what_is_known() -> None:
     placement, decision = placement_of(6, status_of([frozenset("a")])), single("a")
     known = {"p": KnownDecisions(placement, (DecisionState(decision, decision, CHANGED),), CHANGED)}
     read = ConsistentRead("9", NOW, 3, {"p": "6"}, {"p": {"p-decision-1": "1"}})
-    assert confirms(read, 3, known)
-    assert not confirms(read, 4, known)
-    assert not confirms(replace(read, placements={"p": "7"}), 3, known)
-    assert not confirms(replace(read, decisions={"p": {"p-decision-1": "2"}}), 3, known)
-    assert not confirms(read, 3, {**known, "q": KnownDecisions(None)})
+    assert confirms(read, 3, known, {})
+    assert not confirms(read, 4, known, {})
+    assert not confirms(replace(read, placements={"p": "7"}), 3, known, {})
+    assert not confirms(replace(read, decisions={"p": {"p-decision-1": "2"}}), 3, known, {})
+    assert not confirms(read, 3, {**known, "q": KnownDecisions(None)}, {})
+    binding = {"placementbindings": {"b": "4"}}
+    assert confirms(replace(read, others=binding), 3, known, binding)
+    assert not confirms(read, 3, known, binding)

@@ -1,13 +1,13 @@
 """Asks the server where caches cannot tell how old they are.
 
 A cache that hears nothing may be up to date or behind, and learns which of both about once a minute. Nobody wants to
-wait a minute for the end of a work whose cluster was deselected. A list that names no version is answered with what is
+wait a minute for the end of what a deselected cluster holds. A list that names no version is answered with what is
 committed when it is asked, so one such list of a placement's decisions tells what a cache alone does not: whether it
 has everything. The same goes for reading one object. A replica that lags answers with less, and gives itself away
 where a cache has come further: such an answer is none.
 
 What was answered is a fact with a version, for the next plan to look at. Nothing is asked that nobody waits for, of one
-set one question at a time, and more and more seldom while the answers do not help.
+object one question at a time, and more and more seldom while the answers do not help.
 """
 
 import asyncio
@@ -16,11 +16,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from echelon.api.keys import Key
+from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.versions import newer
-from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.plan import ReadRequest
 from echelon.engine.rollout.decisions import ConsistentRead
@@ -31,7 +32,7 @@ from echelon.kube.freshness import Followed
 from echelon.kube.queue import WorkQueue
 
 AT_ONCE = 4
-FIRST_SECONDS, LAST_SECONDS = 0.5, 30.0  # between two reads for one set
+FIRST_SECONDS, LAST_SECONDS = 0.5, 30.0  # between two reads for one object
 ANSWER_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Pending:
-    """What is to be read for a set, and when; in the time of the event loop."""
+    """What is to be read for an object, and when; in the time of the event loop."""
 
     placements: tuple[str, ...]
     due: float
@@ -48,17 +49,22 @@ class _Pending:
 
 
 class ConsistentReader:
-    """Reads sets with their placements and decisions past the caches. `run` it for as long as there are requests."""
+    """Reads objects with their placements and decisions past the caches. `run` it while there are requests."""
 
     def __init__(
         self,
+        kind: Kind[Any],
         reader: Reader,
         caches: Sequence[Followed],
+        *,
         clock: Clock,
         random: Random,
         on_answer: Callable[[Key], None],
+        beside: Sequence[Kind[Any]] = (),
     ) -> None:
-        """`caches` are of the same server."""
+        """`caches` are of the same server; `beside` are further kinds that say which clusters are meant."""
+        self._kind = kind.untyped()
+        self._beside = tuple(each.untyped() for each in beside)
         self._reader = reader
         self._caches = tuple(caches)
         self._clock = clock
@@ -69,7 +75,7 @@ class ConsistentReader:
         self._errors: dict[Key, str] = {}
 
     def request(self, key: Key, request: ReadRequest) -> None:
-        """Read a set and the placements of these names, as soon as that helps and not too often."""
+        """Read an object and the placements of these names, as soon as that helps and not too often."""
         now = asyncio.get_running_loop().time()
         early = (request.not_before - self._clock.now()).total_seconds() if request.not_before is not None else 0.0
         pending = self._pending.setdefault(key, _Pending(request.names, now))
@@ -79,7 +85,7 @@ class ConsistentReader:
             self._queue.add(key, after=max(pending.due - now, 0.0))
 
     def answer(self, key: Key) -> ConsistentRead | None:
-        """Return what was last read for a set."""
+        """Return what was last read for an object."""
         return self._answers.get(key)
 
     def error(self, key: Key) -> str:
@@ -87,12 +93,12 @@ class ConsistentReader:
         return self._errors.get(key, "")
 
     def changed(self, key: Key) -> None:
-        """Hear that something about a set changed, so that another answer may help."""
+        """Hear that something about an object changed, so that another answer may help."""
         if (pending := self._pending.get(key)) is not None:
             pending.wait = FIRST_SECONDS
 
     def forget(self, key: Key) -> None:
-        """Let go of a set that is gone."""
+        """Let go of an object that is gone."""
         self._pending.pop(key, None)
         self._answers.pop(key, None)
         self._errors.pop(key, None)
@@ -124,7 +130,7 @@ class ConsistentReader:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer = await self._read(key, pending.placements)
         except (ApiError, TimeoutError) as error:
-            if self._pending.get(key) is not pending:  # the set is gone
+            if self._pending.get(key) is not pending:  # the object is gone
                 return
             self._errors[key] = str(error) or f"no answer within {ANSWER_SECONDS:g} s"
             wait = self._queue.retry(key)
@@ -143,17 +149,26 @@ class ConsistentReader:
         """Ask for lists first: they tell a version, and whatever is read after them is as new as that."""
         asked, reached = self._clock.now(), [each.reached for each in self._caches]
         decisions: dict[str, dict[str, str]] = {}
-        version = ""
+        others: dict[str, dict[str, str]] = {}
+        versions: list[str] = []
+        for kind in self._beside:
+            listed = await self._reader.list(kind, key.namespace)
+            others[kind.resource] = {
+                each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in listed.items
+            }
+            versions.append(listed.resource_version)
         for name in names:
             page = await self._reader.list(PLACEMENT_DECISION, key.namespace, labels=f"{PLACEMENT_LABEL}={name}")
             decisions[name] = {each.metadata.name: each.metadata.resource_version for each in page.items}
-            if not version or newer(version, page.resource_version):
-                version = page.resource_version
+            versions.append(page.resource_version)
+        version = ""
+        for each in versions:
+            version = each if not version or newer(version, each) else version
         if any(each.isdigit() and newer(each, version) for each in reached):
             raise Unavailable(f"the server answered with version {version}, which is older than what is known")
         placements = {name: await self._placement(name, key.namespace) for name in names}
-        work_set = await self._reader.get(MANIFEST_WORK_REPLICA_SET.untyped(), key.name, key.namespace)
-        return ConsistentRead(version, asked, work_set["metadata"].get("generation", 0), placements, decisions)
+        found = await self._reader.get(self._kind, key.name, key.namespace)
+        return ConsistentRead(version, asked, found["metadata"].get("generation", 0), placements, decisions, others)
 
     async def _placement(self, name: str, namespace: str) -> str:
         try:

@@ -1,26 +1,26 @@
-"""What became of the writes for work sets that failed, between one plan and the next.
+"""What became of the writes for a rollout that failed, between one plan and the next.
 
 A namespace may be missing or on its way out, a quota or a policy in the way, a webhook down. The server tells only the
 one who asks, so that one takes notes, and the next plan has them as facts: it does without these writes, tells of them,
-and stores on the set which clusters are concerned. The store is what a later process begins with; the notes here add
-when to try again. That is one moment for all failed writes of a set, later each time, so that between two tries there
-are plans without a failure, and a status.
+and stores on the object which clusters are concerned. The store is what a later process begins with; the notes here add
+when to try again. That is one moment for all failed writes of an object, later each time, so that between two tries
+there are plans without a failure, and a status.
 """
 
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from echelon.api.keys import Key
-from echelon.api.work import MANIFEST_WORK
-from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.api.kinds import Kind
+from echelon.api.meta import ObjectMeta
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.annotations import REVISION_ANNOTATION
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.write_retries import news, not_stored, wait_before
-from echelon.engine.work_set.view import WorkSet
 from echelon.kube.act import Failed, Written
 from echelon.kube.clock import Clock
 from echelon.kube.errors import ApiError, Conflict, NotFound
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Notes:
-    """What failed for one set and is not stored on it, and when all that failed is tried again."""
+    """What failed for one object and is not stored on it, and when all that failed is tried again."""
 
     content: dict[str, FailedWrite] = field(default_factory=dict)  # by cluster
     other: dict[str, str] = field(default_factory=dict)  # by cluster, with the server's words
@@ -54,16 +54,18 @@ class _Notes:
 
 
 class WriteFailures:
-    """Takes notes for all work sets."""
+    """Takes notes for all objects of a kind, of which clusters get content of another kind in their namespaces."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, kind: Kind[Any], content: Kind[Any]) -> None:
         self._clock = clock
+        self._kind = kind
+        self._content = content
         self._notes: dict[Key, _Notes] = {}
         self._stored: dict[Key, tuple[str, dict[str, FailedWrite]]] = {}  # what an annotation says
 
-    def outcomes(self, key: Key, work_set: WorkSet, now: datetime) -> WriteOutcomes:
+    def outcomes(self, key: Key, meta: ObjectMeta, now: datetime) -> WriteOutcomes:
         """Return what is known of earlier writes."""
-        stored = self._read(key, work_set)
+        stored = self._read(key, meta)
         notes = self._notes.get(key)
         if notes is None:
             return WriteOutcomes(stored)
@@ -78,7 +80,8 @@ class WriteFailures:
     def failed(self, key: Key, failed: Failed) -> bool:
         """Take a note of a failure. False if somebody was only faster, and for a status, of which no plan can tell."""
         write, error = failed.write, failed.error
-        if isinstance(write, Patch) and write.subresource:
+        is_content = self._is_content(key, write.kind, write.namespace, write.name)
+        if isinstance(write, Patch) and write.subresource and not is_content:
             return False
         notes = self._notes.setdefault(key, _Notes())
         if isinstance(error, Conflict) or (isinstance(error, NotFound) and not isinstance(write, Create)):
@@ -87,7 +90,7 @@ class WriteFailures:
                 return False
         now, words = self._clock.now(), str(error) or repr(error)
         self._put_off(key, notes, now, error.retry_after if isinstance(error, ApiError) else 0)
-        if write.kind.resource != MANIFEST_WORK.resource:
+        if not is_content:
             which = write.kind.resource, write.name
             known, notes.own[which] = which in notes.own, words
         elif revision := _revision(write):
@@ -97,7 +100,7 @@ class WriteFailures:
         if not known:
             named = f"{write.namespace}/{write.name}"
             extra = {"key": str(key), "object": named}
-            _log.warning("work set %s: %s %s: %s", key, write.kind.kind, named, words, extra=extra)
+            _log.warning("%s %s: %s %s: %s", self._kind.singular, key, write.kind.kind, named, words, extra=extra)
         return True
 
     def written(self, key: Key, written: Written) -> None:
@@ -105,27 +108,32 @@ class WriteFailures:
         notes = self._notes.get(key)
         if notes is None:
             return
-        if written.kind.resource == MANIFEST_WORK.resource:
+        if self._is_content(key, written.kind, written.namespace, written.name):
             notes.content.pop(written.namespace, None)
             notes.other.pop(written.namespace, None)
-        elif written.kind.resource == MANIFEST_WORK_REPLICA_SET.resource and notes.is_due(self._clock.now()):
+        elif written.kind.resource == self._kind.resource and notes.is_due(self._clock.now()):
             notes.begin_round()  # what failed was tried again before that, or nobody wants it any more
         notes.own.pop((written.kind.resource, written.name), None)
         notes.conflicts.pop((written.namespace, written.name), None)
 
-    def stored(self, key: Key, work_set: WorkSet) -> None:
-        """Hear of a set as it is now, and let go of what is stored on it."""
+    def stored(self, key: Key, meta: ObjectMeta) -> None:
+        """Hear of an object as it is now, and let go of what is stored on it."""
         if (notes := self._notes.get(key)) is not None and notes.content:
-            notes.content = not_stored(notes.content, self._read(key, work_set))
+            notes.content = not_stored(notes.content, self._read(key, meta))
 
     def forget(self, key: Key) -> None:
-        """Forget a set."""
+        """Forget an object."""
         self._notes.pop(key, None)
         self._stored.pop(key, None)
 
-    def _read(self, key: Key, work_set: WorkSet) -> dict[str, FailedWrite]:
+    def _is_content(self, key: Key, kind: Kind[Any], namespace: str, name: str) -> bool:
+        """Whether an object is what a cluster gets, and not what is rolled out, which may be of the same kind."""
+        is_own = kind.resource == self._kind.resource and (namespace, name) == key
+        return kind.resource == self._content.resource and not is_own
+
+    def _read(self, key: Key, meta: ObjectMeta) -> dict[str, FailedWrite]:
         """Return what an annotation says; a large one is not read at every look."""
-        value = work_set.metadata.annotations.get(FAILED_WRITES, "")
+        value = meta.annotations.get(FAILED_WRITES, "")
         known = self._stored.get(key)
         if known is None or known[0] != value:
             known = self._stored[key] = (value, decode(value))
@@ -159,5 +167,5 @@ def _revision(write: Write) -> str:
     """Return which content a write brings; empty for one that brings none."""
     if isinstance(write, Delete) or "spec" not in write.body:
         return ""
-    revision: str = write.body["metadata"]["annotations"][REVISION_ANNOTATION]
+    revision: str = write.body.get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION) or ""
     return revision

@@ -7,7 +7,7 @@ Observing changes nothing but what is kept for that: observed again, at the same
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.keys import Key
@@ -16,20 +16,16 @@ from echelon.api.times import parse_time
 from echelon.api.versions import newer
 from echelon.api.work import ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.controllers.rollout.bound_clusters import BoundClusters
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
-from echelon.controllers.rollout.decision_cache import DecisionCache
+from echelon.controllers.rollout.reconciler import Indexes, Observation
+from echelon.controllers.rollout.references import References
+from echelon.controllers.rollout.revisions import revisions_of
 from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.work_set.work_index import WorkIndex
-from echelon.engine.plan import ReadRequest
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import (
-    KnownDecisions,
     believed_after,
-    confirms,
-    ignored,
-    may_be_torn,
     read_request,
 )
 from echelon.engine.rollout.references import PlacementReference
@@ -40,7 +36,6 @@ from echelon.engine.work_set.view import (
     UnreadWork,
     WorkSet,
     WorkSetView,
-    WorkView,
     read_revision,
 )
 from echelon.kube.freshness import Freshness
@@ -55,25 +50,7 @@ class Caches:
     placements: Informer[Placement]
     decisions: Informer[PlacementDecision]
     works: Informer[ManifestWork]
-    revisions: Informer[ControllerRevision]  # with the index "set"
-
-
-@dataclass(frozen=True)
-class Indexes:
-    """What is derived from informers, change by change."""
-
-    works: WorkIndex
-    decisions: DecisionCache
-    bound: BoundClusters
-
-
-@dataclass(frozen=True)
-class Observation:
-    """All that is known of a set at a moment, what the server is to be asked, and when other decisions count."""
-
-    view: WorkSetView
-    read: ReadRequest | None
-    believed_after: timedelta | None
+    revisions: Informer[ControllerRevision]
 
 
 class WorkSetObserver:
@@ -82,7 +59,7 @@ class WorkSetObserver:
     def __init__(
         self,
         caches: Caches,
-        indexes: Indexes,
+        indexes: Indexes[WorkIndex],
         failures: WriteFailures,
         reader: ConsistentReader,
         settings: ControllerSettings,
@@ -90,26 +67,28 @@ class WorkSetObserver:
         self.freshness = Freshness((caches.sets, caches.placements, caches.decisions))
         self._caches = caches
         self._indexes = indexes
+        self._references = References(indexes.decisions, reader, self.freshness)
         self._failures = failures
-        self._reader = reader
         self._settings = settings
         self._contents: dict[Key, tuple[str, int, Content]] = {}  # with uid and generation
 
-    def observe(self, key: Key, work_set: WorkSet, now: datetime) -> Observation:
-        """Return what is known of a set."""
-        decisions, bound = self._indexes.decisions, self._indexes.bound
-        works = self._indexes.works.of(key)
-        names = dict.fromkeys(ref.name for ref in work_set.spec.placement_refs)
-        known = {name: decisions.known(Key(key.namespace, name)) for name in names}
-        refs = self._refs(key, work_set, known, now)
+    def observe(self, key: Key, found: WorkSet, now: datetime, *, confirmed: bool) -> Observation[WorkSetView]:
+        """Return what is known of a set; `confirmed`: this process has written it, and so has seen its present."""
+        work_set, bound = found, self._indexes.bound
+        works = self._indexes.holdings.of(key)
+        known = self._references.known(key.namespace, (ref.name for ref in work_set.spec.placement_refs))
+        refs = tuple(
+            self._references.reference(key, ref.name, ref.rollout_strategy, known[ref.name], now)
+            for ref in work_set.spec.placement_refs
+        )
         placements = [ref.placement for ref in refs]
         listed = frozenset[str]().union(*(each.groups.clusters for each in placements if each is not None))
         having = frozenset(works)
         departed = having - listed
         # Where a placement is missing, clusters may be taken from another one that lists them, too.
         candidates = departed if None not in placements else having
-        candidate_works = [work for each in candidates for work in works[each]]
-        stale = self._stale(key, work_set, known, candidate_works)
+        held = [(work.uid, work.version) for each in candidates for work in works[each]]
+        stale = self._references.stale(key, work_set.metadata.generation, known, held, {})
         view = WorkSetView(
             work_set,
             self._content(key, work_set),
@@ -117,13 +96,14 @@ class WorkSetObserver:
             works,
             self._revisions(key, work_set),
             self._name_conflicts(key, refs, works),
-            self._failures.outcomes(key, work_set, now),
+            self._failures.outcomes(key, work_set.metadata, now),
             stale,
             self._unread(f"{key.namespace}.{key.name}"),
             bound.unbound(key.namespace, listed, having),
             bound.leaving(listed),
             bound.spared(departed, self._settings.removal_grace, now),
             self._settings.max_removals,
+            confirmed,
         )
         waits = (believed_after(each, now) for each in known.values())
         losing = [work.uid for each in departed for work in works[each] if not work.terminating]
@@ -138,35 +118,6 @@ class WorkSetObserver:
         """Let go of a set that is gone."""
         self._contents.pop(key, None)
 
-    def _refs(
-        self, key: Key, work_set: WorkSet, known: Mapping[str, KnownDecisions], now: datetime
-    ) -> tuple[PlacementReference, ...]:
-        answer, error = self._reader.answer(key), self._reader.error(key)
-        return tuple(
-            PlacementReference(
-                ref.name,
-                ref.rollout_strategy,
-                self._indexes.decisions.view(Key(key.namespace, ref.name), known[ref.name], now),
-                may_be_torn(known[ref.name], answer, now),
-                ignored(known[ref.name]),
-                f"{ref.name}: the hub does not tell which decisions there are: {error}" if error else "",
-            )
-            for ref in work_set.spec.placement_refs
-        )
-
-    def _stale(
-        self, key: Key, work_set: WorkSet, known: Mapping[str, KnownDecisions], works: Iterable[WorkView]
-    ) -> frozenset[str]:
-        """Return which works may have been written by somebody who knew more than the caches, and than the server said.
-
-        Who wrote a work knew why. What we wrote, we wrote with these caches.
-        """
-        behind = [work for work in works if self.freshness.is_behind(work.version, work.uid)]
-        answer = self._reader.answer(key)
-        if behind and answer is not None and confirms(answer, work_set.metadata.generation, known):
-            behind = [work for work in behind if newer(work.version, answer.resource_version)]
-        return frozenset(work.uid for work in behind)
-
     def _content(self, key: Key, work_set: WorkSet) -> Content:
         meta = work_set.metadata
         known = self._contents.get(key)
@@ -176,7 +127,7 @@ class WorkSetObserver:
         return known[2]
 
     def _revisions(self, key: Key, work_set: WorkSet) -> tuple[StoredRevision, ...]:
-        stored = self._caches.revisions.by_index("set", f"{key.namespace}.{key.name}")
+        stored = revisions_of(self._caches.revisions, MANIFEST_WORK_REPLICA_SET, key)
         found = [
             read_revision(each) for each in stored if is_revision_of(each, MANIFEST_WORK_REPLICA_SET, work_set.metadata)
         ]

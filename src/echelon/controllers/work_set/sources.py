@@ -4,7 +4,7 @@ Agents report one by one, and a plan looks at the whole set. So reports are coll
 them lead to a few plans.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,19 +19,21 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevi
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
-from echelon.api.work import MANIFEST_WORK
+from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.rollout.bound_clusters import BoundClusters
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
 from echelon.controllers.rollout.decision_cache import DecisionCache
+from echelon.controllers.rollout.reconciler import STATUS_SECONDS, Indexes, RolloutReconciler, is_asked_for
+from echelon.controllers.rollout.revisions import objects_of, revisions_informer
 from echelon.controllers.rollout.write_failures import WriteFailures
-from echelon.controllers.work_set.observation import Caches, Indexes
-from echelon.controllers.work_set.reconciler import STATUS_SECONDS, WorkSetReconciler, intent_of
+from echelon.controllers.work_set.observation import Caches, WorkSetObserver
 from echelon.controllers.work_set.work_index import WorkIndex, owner_of
 from echelon.engine.work_set.names import SET_LABEL, set_of
-from echelon.engine.work_set.view import WorkSet
+from echelon.engine.work_set.plan import plan
+from echelon.engine.work_set.view import WorkSet, WorkSetView
 from echelon.kube.cache import key_of
 from echelon.kube.controller import ROUTINE, Controller
 from echelon.kube.informer import Delta
@@ -63,7 +65,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         context.informer(PLACEMENT),
         decisions_informer(context),
         context.informer(MANIFEST_WORK),
-        context.informer(CONTROLLER_REVISION, indexers={"set": _set_labels}),
+        revisions_informer(context),
     )
     clusters, cluster_sets = context.informer(MANAGED_CLUSTER), context.informer(MANAGED_CLUSTER_SET)
     bindings = context.informer(MANAGED_CLUSTER_SET_BINDING)
@@ -71,20 +73,27 @@ def work_sets_controller(context: ControllerContext) -> Controller:
     decisions = DecisionCache(caches.placements, caches.decisions, context.clock, trusted=trusted)
     bound = BoundClusters(clusters, cluster_sets, bindings, context.clock, trusted=trusted)
     reader = ConsistentReader(
+        MANIFEST_WORK_REPLICA_SET,
         context.client,
         (caches.sets, caches.placements, caches.decisions, caches.works, caches.revisions),
-        context.clock,
-        context.random,
-        lambda key: controller.queue.add(key),  # noqa: PLW0108 - made below
+        clock=context.clock,
+        random=context.random,
+        on_answer=lambda key: controller.queue.add(key),  # noqa: PLW0108 - made below
     )
     context.background.append(reader.run)
-    reconciler = WorkSetReconciler(
-        caches,
-        Indexes(WorkIndex(caches.works), decisions, bound),
-        WriteFailures(context.clock),
-        reader,
+    failures = WriteFailures(context.clock, MANIFEST_WORK_REPLICA_SET, MANIFEST_WORK)
+    indexes = Indexes(WorkIndex(caches.works), decisions, bound)
+    reconciler = RolloutReconciler[WorkSet, ManifestWork, WorkSetView](
+        MANIFEST_WORK_REPLICA_SET,
+        MANIFEST_WORK,
+        objects=caches.sets,
+        indexes=indexes,
+        observer=WorkSetObserver(caches, indexes, failures, reader, context.settings),
+        planner=plan,
+        failures=failures,
+        reader=reader,
+        users_of=partial(_users_of, caches),
         clock=context.clock,
-        settings=context.settings,
     )
     controller = context.controller(
         "work-sets",
@@ -99,7 +108,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         verify=reconciler.verify,
     )
     _follow_sets(controller, reconciler, caches)
-    controller.follow(caches.works, reconciler.work_changed)
+    controller.follow(caches.works, reconciler.content_changed)
     controller.follow(caches.decisions, reconciler.decision_changed)
     controller.follow(caches.placements, reconciler.placement_changed)
     controller.watch(caches.revisions, keys=_sets_of)
@@ -109,9 +118,11 @@ def work_sets_controller(context: ControllerContext) -> Controller:
     return controller
 
 
-def _follow_sets(controller: Controller, reconciler: WorkSetReconciler, caches: Caches) -> None:
+def _follow_sets(
+    controller: Controller, reconciler: RolloutReconciler[WorkSet, ManifestWork, WorkSetView], caches: Caches
+) -> None:
     def set_changed(delta: Delta[WorkSet]) -> Iterable[Key]:
-        reconciler.set_changed(delta)
+        reconciler.object_changed(delta)
         # A leader that was replaced without knowing it may have had the last word, and it knew less. Our own words may
         # come back before the server has confirmed them; then there is one look too many, and it finds nothing to do.
         if delta.old is not None and delta.new is not None and not reconciler.wrote(delta.new):
@@ -123,7 +134,7 @@ def _follow_sets(controller: Controller, reconciler: WorkSetReconciler, caches: 
             controller.queue.add(Key(*found), after=COLLECT_SECONDS)
 
     controller.follow(caches.sets, set_changed)
-    controller.watch(caches.sets, when=_is_asked_for)
+    controller.watch(caches.sets, when=is_asked_for)
     caches.works.on_unreadable(work_unreadable)
 
 
@@ -143,19 +154,14 @@ def _sets_in(caches: Caches, namespaces: Iterable[str], delta: Delta[Any]) -> li
     return [key_of(each) for namespace in namespaces for each in caches.sets.values(namespace)]
 
 
-def _is_asked_for(delta: Delta[WorkSet]) -> bool:
-    """Whether somebody wants something else. What the status says about it is our own word."""
-    old, new = delta.old, delta.new
-    if old is None or new is None:
-        return True
-    return intent_of(old) != intent_of(new)
-
-
-def _set_labels(revision: ControllerRevision) -> Iterator[str]:
-    if label := revision.metadata.labels.get(SET_LABEL):
-        yield label
+def _users_of(caches: Caches, placement: Key) -> list[Key]:
+    """Return the sets that refer to a placement."""
+    return [
+        key_of(each)
+        for each in caches.sets.values(placement.namespace)
+        if any(ref.name == placement.name for ref in each.spec.placement_refs)
+    ]
 
 
 def _sets_of(revision: ControllerRevision) -> list[Key]:
-    found = set_of(revision.metadata.labels.get(SET_LABEL, ""))
-    return [Key(*found)] if found is not None else []
+    return objects_of(revision, MANIFEST_WORK_REPLICA_SET)

@@ -3,10 +3,17 @@
 Names and labels are upstream's. The annotations are Echelon's, and are never copied from a policy to its replicas.
 """
 
+from echelon.api import policy
 from echelon.api.keys import Key
 from echelon.api.policy import GROUP
+from echelon.engine.rollout.annotations import (
+    RETRIED_ANNOTATION,
+    REVISION_ANNOTATION,
+    TURNED_ANNOTATION,
+    WRITTEN_ANNOTATION,
+)
 
-ROOT_LABEL = f"{GROUP}/root-policy"  # on a replica: <namespace>.<name> of its policy
+ROOT_LABEL = policy.ROOT_LABEL  # on a replica: <namespace>.<name> of its policy
 CLUSTER_NAME_LABEL = f"{GROUP}/cluster-name"
 CLUSTER_NAMESPACE_LABEL = f"{GROUP}/cluster-namespace"
 PARENT_LABEL = f"{GROUP}/policy"  # on a template's object on a cluster: the name of the replica
@@ -21,6 +28,21 @@ ENFORCED_BEFORE_ANNOTATION = "echelon.dev/enforced-before"
 EVENTS_ANNOTATION = "echelon.dev/events-at-release"  # on a replica: the latest report of each template at its release
 STRATEGY_ANNOTATION = "echelon.dev/rollout-strategy"  # on a policy, where the hub does not keep spec.rolloutStrategy
 OWN_PREFIX = "echelon.dev/"
+# What the hub notes on replicas, and an annotation that others keep there.
+NOTES = frozenset(
+    (
+        REVISION_ANNOTATION,
+        WRITTEN_ANNOTATION,
+        RETRIED_ANNOTATION,
+        TURNED_ANNOTATION,
+        HELD_ANNOTATION,
+        EVENTS_ANNOTATION,
+        f"{GROUP}/encryption-iv",
+    )
+)
+
+POLICY_LABEL = "echelon.dev/policy"  # on a stored revision: <namespace>.<name> of its policy
+HASH_LABEL = "echelon.dev/policy-hash"  # on a stored revision: which content it has
 
 
 def replica_name(root: Key) -> str:

@@ -89,13 +89,14 @@ class KnownDecisions:
 
 @dataclass(frozen=True)
 class ConsistentRead:
-    """What a server had of a set, its placements and their decisions; all of it at least as new as a version."""
+    """What a server had of an object, its placements and their decisions; all of it at least as new as a version."""
 
     resource_version: str
     asked: datetime
-    generation: int  # of the set
+    generation: int  # of the object
     placements: Mapping[str, str] = field(default_factory=dict)  # version by name; empty if it does not exist
     decisions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by placement: version by name
+    others: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by resource: what else says who is meant
 
 
 def counting(known: KnownDecisions, now: datetime) -> tuple[tuple[PlacementDecision, ...], bool]:
@@ -163,9 +164,14 @@ def has_the_same(read: ConsistentRead, placement: str, known: KnownDecisions) ->
     return read.decisions.get(placement) == known.versions
 
 
-def confirms(read: ConsistentRead, generation: int, known: Mapping[str, KnownDecisions]) -> bool:
-    """Whether the server had just what is known of a set, its placements and their decisions."""
-    if read.generation != generation or read.placements.keys() != known.keys():
+def confirms(
+    read: ConsistentRead,
+    generation: int,
+    known: Mapping[str, KnownDecisions],
+    others: Mapping[str, Mapping[str, str]],
+) -> bool:
+    """Whether the server had just what is known of an object, its placements, their decisions and what else counts."""
+    if read.generation != generation or read.placements.keys() != known.keys() or read.others != others:
         return False
     versions = {
         name: each.placement.metadata.resource_version if each.placement is not None else ""

@@ -24,6 +24,8 @@ from echelon.engine.rollout.subject import Holding, Subject
 from echelon.engine.rollout.unwritten import are_due, failed_writes, retries
 from echelon.engine.rollout.walk import decide
 
+_AT_REST = frozenset((Phase.SUCCEEDED, Phase.TO_APPLY))
+
 
 def roll_out(subject: Subject, now: datetime) -> Rollout:
     """Find out where a rollout is."""
@@ -38,7 +40,7 @@ def roll_out(subject: Subject, now: datetime) -> Rollout:
     allocations = allocate(subject, revision, removals, now)
     completed = _completed(subject, revision)
     failed = failed_writes(subject, revision, allocations, now)
-    steering = _steering(control, rollback_to, known)
+    steering = _steering(subject, control, rollback_to, known)
     walk = _ReferenceWalk(
         subject.unbound | subject.leaving,
         revision,
@@ -92,12 +94,12 @@ def _control(subject: Subject) -> tuple[Control, RemovalControl, str]:
         return Control(paused=True), RemovalControl(paused=True), str(error)
 
 
-def _steering(control: Control, rollback_to: StoredRevision | None, known: Milestones) -> Control:
+def _steering(subject: Subject, control: Control, rollback_to: StoredRevision | None, known: Milestones) -> Control:
     """Return what the walker is told. What an abort puts back waits for nobody."""
     if rollback_to is not None:
         return Control(retried=control.retried)
     if stopped(control, known) is None:
-        return control
+        return replace(control, hold=subject.hold) if subject.hold is not None else control
     why = "too many clusters had failed, and that is final: retry, resume or a new revision lets it go on"
     return replace(control, hold=Hold(Wait.BREACH, why))
 
@@ -170,7 +172,7 @@ class _ReferenceWalk:
         for number, one in enumerate(cluster_decisions):
             if one.cluster not in ill:
                 continue
-            found = judge(replace(ill[one.cluster], deadline_from=None), one.group)
+            found = judge(msgspec.structs.replace(ill[one.cluster], deadline_from=None), one.group)
             if found.wait:
                 if found.wait is Wait.REPORT and found.until is not None:
                     ends.append(found.until - self.now)
@@ -217,7 +219,7 @@ class _ReferenceWalk:
 
     def _is_busy(self, status: ClusterStatus, deadline: timedelta | None) -> bool:
         """Whether a cluster may still come to work with the older content that it has."""
-        if status.phase is Phase.SUCCEEDED:
+        if status.phase in _AT_REST:
             return False
         begun = status.deadline_from or status.since
         return deadline is None or begun is None or self.now - begun < deadline

@@ -10,27 +10,28 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import RolloutSummary
 from echelon.engine.rollout.failed_writes import FailedWrite
-from echelon.engine.rollout.model import ClusterStatus
+from echelon.engine.rollout.model import ClusterStatus, Hold
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.removal import EVERYONE
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.thresholds import Threshold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a cluster holds, and how it does with that.
 
     Its status has the two clocks: a soak runs from the last success, a deadline from the write.
     """
 
     cluster: str
-    revision: str  # the hash of the content that it has
+    revision: str  # the hash of the content that it has; empty if it has none that is in force
     status: ClusterStatus
     reason: str = ""
     message: str = ""
@@ -87,6 +88,7 @@ class Subject:
     leaving: frozenset[str] = frozenset()  # clusters that are on their way out of the fleet
     spared: Mapping[str, datetime] = field(default_factory=dict)  # clusters that may come back, and until when
     max_removals: Threshold = EVERYONE  # clusters that may lose what they hold at once, if nothing else is said
+    hold: Hold | None = None  # why nothing starts, whatever the clusters say
 
     @property
     def namespace(self) -> str:

@@ -166,7 +166,7 @@ def _target(desired: DesiredObject, live: JSONObject) -> JSONObject:
         overlaid: JSONObject = _overlay(before, content)
         return overlaid
     if name == ("", "Secret"):
-        content = _with_plain_data(content)
+        content = with_plain_data(content)
     for path in _OTHERS_FIELDS.get(name, ()):
         content = _keep(content, before, path)
     return content
@@ -203,7 +203,7 @@ def _other_type(desired: DesiredObject, live: JSONObject) -> bool:
     return (desired.manifest.get("type") or "Opaque") != (live.get("type") or "Opaque")
 
 
-def _with_plain_data(content: JSONObject) -> JSONObject:
+def with_plain_data(content: JSONObject) -> JSONObject:
     """Fold `stringData`, which no server ever shows, into `data`; or every look would find a difference."""
     plain = content.get("stringData")
     if not plain:

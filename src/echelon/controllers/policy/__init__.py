@@ -1,0 +1,1 @@
+"""The controllers of policies and policy sets."""
