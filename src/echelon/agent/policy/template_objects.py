@@ -23,7 +23,7 @@ from echelon.api.core import Event
 from echelon.api.kinds import Kind
 from echelon.api.policy import GROUP, POLICY
 from echelon.engine.plan import Create, Delete, Write
-from echelon.engine.policy_member.children import kept_of
+from echelon.engine.policy_member.children import delete_child, kept_of
 from echelon.engine.policy_member.dependencies import DependencyKey
 from echelon.engine.policy_member.documents import Child, ChildKey, PolicyDocument
 from echelon.engine.policy_member.sync import TemplateSync, TemplateView, TemplateWrites, UnusableKind, sync_in_steps
@@ -96,17 +96,8 @@ class TemplateObjects:
         own = [each for each in self._kinds.children().values() if each.policy == policy.metadata.name]
         for child in own:
             if not child.terminating:
-                await self._delete(child)
+                await self._write_one(delete_child(child), None)
         return not own
-
-    async def _delete(self, child: Child) -> None:
-        meta = child.metadata
-        try:
-            await self._kinds.objects(child.kind).write(
-                Delete(child.kind, child.name, meta.get("namespace", ""), meta.get("uid", ""))
-            )
-        except NotFound:
-            self._kinds.objects(child.kind).forget(child.name)
 
     async def _write(self, planned: TemplateWrites, outcome: Outcome, refused: dict[str, str]) -> None:
         """Make some writes. What the cluster does not take is told of the template; other trouble may pass."""

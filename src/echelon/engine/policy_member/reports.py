@@ -13,11 +13,12 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from echelon.api.base import JSON, JSONObject
-from echelon.api.core import EVENT, Event
+from echelon.api.core import Event
+from echelon.api.meta import OwnerReference
 from echelon.api.times import format_time, parse_time
+from echelon.engine.policy.compliance_events import policy_event
 from echelon.engine.policy_member.documents import POLICY_DOCUMENT, Child, PolicyDocument
 
-ACTION = "ComplianceStateUpdate"
 MOST_ENTRIES = 10
 MOST_MESSAGE = 1024  # of what is said here; servers cut longer events, and then it would be said again and again
 
@@ -135,30 +136,12 @@ def later(policy: PolicyDocument, report: Report) -> Report:
     return Report(f"{policy.metadata.name}.{moment:x}", moment, report.message)
 
 
-def event_of(policy: PolicyDocument, template: str, report: Report, component: str) -> JSONObject:
+def event_of(policy: PolicyDocument, template: str, report: Report, reporter: str) -> JSONObject:
     """Return the event that brings a report."""
-    meta, time = policy.metadata, report.entry()["lastTimestamp"]
-    involved = {
-        **POLICY_DOCUMENT.type_meta,
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "uid": meta.uid,
-    }
-    return {
-        **EVENT.type_meta,
-        "metadata": {"name": report.name, "namespace": meta.namespace},
-        "involvedObject": involved,
-        "reason": f"policy: {meta.namespace}/{template}",
-        "message": report.message,
-        "action": ACTION,
-        "type": "Normal" if report.compliance == "Compliant" else "Warning",
-        "source": {"component": component},
-        "reportingComponent": component,
-        "reportingInstance": component,
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": 1,
-    }
+    meta, kind = policy.metadata, POLICY_DOCUMENT
+    parent = OwnerReference(api_version=kind.api_version, kind=kind.kind, name=meta.name, uid=meta.uid)
+    reason, at = f"policy: {meta.namespace}/{template}", _EPOCH + timedelta(microseconds=report.nanoseconds // 1000)
+    return policy_event(parent, meta.namespace, reason, report.message, name=report.name, at=at, reporter=reporter)
 
 
 def _distinct(newest_first: Sequence[Report]) -> tuple[Report, ...]:
