@@ -7,7 +7,7 @@ everywhere before anything is changed anywhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from echelon.api.policy import POLICY
 from echelon.api.times import parse_time
@@ -188,7 +188,8 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
 def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrite]:
     """Return the clusters that could not be given the content, or could not be told that they have to wait.
 
-    Those that have got it since, to look at, have not failed any more; their release may, later.
+    Those that have got it since, to look at, have not failed any more; their release may, later. Who could not be told
+    is a failure for as long as that is so, and therefore one of before the write that it was to be told of.
     """
     found = dict(view.outcomes.content)
     for cluster, replica in view.replicas.items():
@@ -198,7 +199,8 @@ def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrit
         if failed is not None and written is not None and failed.since < written:
             del found[cluster]
         if cluster in view.outcomes.other and not is_ready(replica, view) and written is not None:
-            found[cluster] = FailedWrite(content.revision, written, False, view.outcomes.other[cluster])
+            before = written - timedelta.resolution
+            found[cluster] = FailedWrite(content.revision, before, False, view.outcomes.other[cluster])
     return found
 
 
