@@ -9,6 +9,7 @@ from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.crd import crd
 from echelon.api.events import EVENT
+from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import GROUP, POLICY
 from echelon.kube.errors import Forbidden, Unavailable
@@ -96,6 +97,22 @@ def test_the_cluster_namespace_comes_back_with_everything_in_it() -> None:
         await here.here.member.delete(NAMESPACE, CLUSTER)
         await here.settle(90)
         assert await here.children() == ["web"]
+
+    told(story)
+
+
+@pytest.mark.parametrize("kind", [POLICY, CONFIGURATION_POLICY])
+def test_definitions_that_somebody_deletes_are_made_anew(kind: Kind[Any]) -> None:
+    async def story(here: PolicyWorld) -> None:
+        await here.write(template())
+        before = await here.here.member.get(CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        await here.here.member.delete(CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        await here.settle(300)
+        after = await here.here.member.get(CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert after["spec"] == before["spec"]
+        assert await here.children() == ["web"]
+        assert (await here.status())["compliant"] == "Compliant"
 
     told(story)
 

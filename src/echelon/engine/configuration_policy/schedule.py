@@ -57,6 +57,11 @@ def next_evaluation(policy: ConfigurationPolicy, seen: Circumstances, now: datet
     return max(wait, seen.evaluated_at + seen.pause - now, NOW)
 
 
+def watches_objects(policy: ConfigurationPolicy) -> bool:
+    """Whether a policy is evaluated when what it looks at changes."""
+    return _interval(policy) == WATCH
+
+
 def is_urgent(policy: ConfigurationPolicy, seen: Circumstances) -> bool:
     """Whether a policy is due whatever its interval and however recent its last evaluation."""
     metadata, status = policy.metadata, policy.status
