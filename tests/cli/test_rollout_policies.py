@@ -7,6 +7,7 @@ import click
 import pytest
 from tests.controllers.hub import NS, now
 from tests.controllers.policy_world import PolicyWorld, told
+from tests.controllers.test_policy_foreign_hub import ALLOWING, FOREIGN, asked, overwrite
 from tests.controllers.work_world import per_group, progressive
 
 from echelon.api.policy import POLICY
@@ -136,7 +137,7 @@ def test_rights_in_the_namespace_of_a_policy_are_enough_to_see_how_far_it_is() -
                 assert not whole.note
                 assert "may not be listed: this is what the policy's status says" in part.note
                 seen.append(headline(whole))
-        await world.settle(7200)
+        await world.settle(3700)
         whole, part = await drawn(world), await drawn(world, client)
         assert whole.counts.get("timed out")
         assert (part.state, part.counts) == (whole.state, whole.counts)
@@ -174,6 +175,7 @@ def test_a_policy_that_nobody_can_get_says_why(change: Any, state: str, said: st
         picture = await drawn(world)
         assert (picture.state, picture.over) == (state, True)
         assert said in headline(picture)
+        assert picture.total == (0 if state == "disabled" else 2)
 
     told(story)
 
@@ -201,3 +203,51 @@ def test_an_abort_without_a_way_back_holds_again_and_is_over_then() -> None:
         assert (picture.state, picture.over, picture.counts) == ("aborted", True, {"waiting": 2})
 
     told(story)
+
+
+async def both(world: PolicyWorld, client: Reader) -> Picture:
+    """Return what somebody sees who may see everything, having checked that others see the same."""
+    whole, part = await drawn(world), await drawn(world, client)
+    assert (part.state, part.counts, part.message) == (whole.state, whole.counts, whole.message)
+    return whole
+
+
+def test_where_the_hub_may_have_dropped_a_strategy_the_policy_is_held_and_says_what_helps() -> None:
+    async def story(world: PolicyWorld) -> None:
+        client = await developer(world)
+        await started(world, [("", ["c1", "c2"])], progressive())
+        picture = await both(world, client)
+        assert (picture.state, picture.over, picture.counts) == ("held", True, {"waiting": 2})
+        assert "--allow-all" in picture.message
+
+    told(story, crds=FOREIGN)
+
+
+def test_on_such_a_hub_the_annotations_tell_how_far_it_is() -> None:
+    async def story(world: PolicyWorld) -> None:
+        client = await developer(world)
+        strategy = per_group(minSuccessTime="60s")
+        await started(world, [("canary", ["c2"]), ("", ["c1"])], annotations=asked(strategy))
+        assert (await both(world, client)).counts == {"in flight": 1, "waiting": 1}
+        await overwrite(world, "c2", "Compliant")
+        await world.settle()
+        assert (await both(world, client)).counts == {"soaking": 1, "waiting": 1}
+        await world.settle(61)
+        await overwrite(world, "c1", "Compliant")
+        await world.settle(61)
+        assert (await both(world, client)).state == "complete"
+
+    told(story, crds=FOREIGN)
+
+
+def test_controllers_that_let_policies_go_everywhere_are_known_by_what_they_do() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await world.place([("", ["c1", "c2"])])
+        await world.write()
+        await world.bind()
+        world.hub.start("policies", settings=ALLOWING)
+        await world.settle()
+        picture = await both(world, await developer(world))
+        assert (picture.state, picture.counts) == ("rolling out", {"in flight": 2})
+
+    told(story, crds=FOREIGN)

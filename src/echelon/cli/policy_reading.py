@@ -29,9 +29,10 @@ from echelon.engine.policy.kept_fields import OWN_FIELDS, PENDING_CHANGES, STRAT
 from echelon.engine.policy.kept_status import with_whole_status
 from echelon.engine.policy.names import POLICY_LABEL, ROOT_LABEL, replica_name, root_of
 from echelon.engine.policy.raw_policy import RAW_POLICY, RawPolicy
-from echelon.engine.policy.replica import Replica, read_replica
+from echelon.engine.policy.replica import read_replica
 from echelon.engine.policy.view import PolicyView, read_revision, rule_view
 from echelon.engine.rollout.annotations import STATUS_ANNOTATION, WRITTEN_ANNOTATION
+from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import UnreadableHolding
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 _ANY = RolloutStrategy()  # the engine gives all placements of a policy the strategy of that
 _LONGEST_LABEL = 63
+_WAITS = Phase.TO_APPLY.value
 ROOTS = f"!{ROOT_LABEL}"  # the label selector of policies that are no replicas
 
 
@@ -103,6 +105,7 @@ async def read_policy(client: Reader, document: JSONObject, now: datetime) -> Po
     view = replace(view, outcomes=outcomes_of(meta, status.conditions), unbound=unbound_clusters(status.rollout))
     keeps_changes = PENDING_CHANGES in kept
     if page is None:
+        view = replace(view, allow_all=_is_everywhere(each.rollout_status == _WAITS for each in status.status))
         told = replace(view, replicas=told_replicas(view, now))
         unseen = "the replicas in the namespaces of clusters may not be listed: this is what the policy's status says"
         return PolicyReading(told, unseen=unseen, keeps_changes=keeps_changes)
@@ -142,7 +145,9 @@ async def _with_replicas(
         if _is_cluster(each.metadata.namespace, clusters)
     }
     replicas = {cluster: read_replica(each) for cluster, each in reports.items()}
-    found = replace(view, replicas=replicas, unread=unread, allow_all=_is_everywhere(replicas.values()))
+    found = replace(
+        view, replicas=replicas, unread=unread, allow_all=_is_everywhere(each.held for each in replicas.values())
+    )
     return PolicyReading(found, reports, keeps_changes=keeps_changes)
 
 
@@ -150,12 +155,12 @@ def _is_cluster(namespace: str, clusters: frozenset[str] | None) -> bool:
     return clusters is None or namespace in clusters
 
 
-def _is_everywhere(replicas: Iterable[Replica]) -> bool:
+def _is_everywhere(held: Iterable[bool]) -> bool:
     """Whether the controllers take policies without a strategy for such that go everywhere: only they are told that.
 
-    Where they do not, they hold replicas. It matters on hubs that drop strategies, and nowhere else.
+    Where they do not, they hold replicas; `held` tells of each. It matters where strategies are dropped, and only there.
     """
-    held = [each.held for each in replicas]
+    held = list(held)
     return bool(held) and not any(held)
 
 
