@@ -67,6 +67,8 @@ BUDGETS: Mapping[str, Budget] = {
     "crashes of an agent of a moving hub": Budget(8, 2, 30),
     "policies on a cluster": Budget(3, 3, 30),
     "crashes of policies on a cluster": Budget(8, 2, 30),
+    "configuration policies": Budget(3, 3, 40),
+    "crashes of configuration policies": Budget(8, 3, 30),
     "leader election": Budget(4, 2, 30),
     "leaders in processes": Budget(10, 8, 60, chained=True),
     "kill -9 of the store": Budget(10, 5, 60, chained=True),

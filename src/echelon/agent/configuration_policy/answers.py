@@ -22,6 +22,7 @@ from echelon.engine.configuration_policy.requests import (
     Do,
     FindKind,
     Get,
+    IsGone,
     List,
     ListNamespaces,
     Pause,
@@ -32,7 +33,7 @@ from echelon.engine.configuration_policy.requests import (
     Try,
 )
 from echelon.engine.work.reporting import Found
-from echelon.kube.client import Client, WriteOptions
+from echelon.kube.client import Client, DeleteOptions, Preconditions, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from echelon.kube.write import write
 
@@ -59,7 +60,7 @@ class Answers:
         manager: str,
         *,
         remember: Callable[[Remember], Awaitable[None]],
-        before_write: Callable[[], None],
+        before_write: Callable[[], Awaitable[None]],
     ) -> None:
         self.looks = Looks()
         self._member = member
@@ -100,7 +101,7 @@ class Answers:
             case List() if (listed := self._watched.list(request)) is not None:
                 return listed
         if isinstance(request, Do):
-            self._before_write()
+            await self._before_write()
         return await self._ask(request)
 
     async def _ask(self, request: Request) -> Any:
@@ -127,6 +128,8 @@ class Answers:
                 return await self._namespaces()
             case Get(kind, namespace, name):
                 return await self._get(kind, namespace, name)
+            case IsGone():
+                return await self._is_gone(request)
             case List(kind, namespace):
                 return await list_all(self._member, kind, namespace)
             case Try():
@@ -149,6 +152,17 @@ class Answers:
                 self._kinds.forget(kind.api_version)  # it is the kind that is gone
             return None
         return found
+
+    async def _is_gone(self, request: IsGone) -> bool:
+        """Make sure that an object is gone: a read may be of the past, an attempt to write is not."""
+        options = DeleteOptions(Preconditions(uid=request.uid), dry_run=True)
+        try:
+            await self._member.delete(request.kind, request.name, request.namespace, options=options)
+        except NotFound:
+            return True
+        except Conflict:
+            return bool(request.uid)  # the name is another's by now
+        return False
 
     async def _namespaces(self) -> Sequence[NamespaceFacts]:
         known = self._watched.list(List(ALL_NAMESPACES.kind, ""))

@@ -8,7 +8,7 @@ while it was evaluated changes nothing more on the cluster, and one that was rep
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -39,6 +39,7 @@ from echelon.kube.informer import Informer
 MANAGER = "configuration-policy-agent"
 FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 60.0
+OVERTAKEN_SECONDS = 1.0  # the cache may need a moment to show what the server knows
 STATUS_ATTEMPTS = 4
 
 _log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class _PolicyState:
     """What is known of a policy beside itself. It is made anew with every agent, which therefore looks once."""
 
     uid: str
-    seen: Circumstances = field(default_factory=lambda: Circumstances(changed=True))
+    seen: Circumstances
     namespaces: tuple[str, ...] | None = None  # that were selected; None: nobody needs any
     failures: int = 0
 
@@ -83,7 +84,9 @@ class ConfigurationPolicyReconciler:
             return None
         state = self._states.get(name)
         if state is None or state.uid != policy.metadata.uid:
-            state = self._states[name] = _PolicyState(policy.metadata.uid)
+            backoff = timedelta(seconds=self._context.settings.evaluation_backoff_seconds)
+            seen = Circumstances(changed=True, backoff=backoff)
+            state = self._states[name] = _PolicyState(policy.metadata.uid, seen)
         now = self._context.clock.now()
         state.seen = replace(state.seen, namespaces_changed=self._namespaces_changed(policy, state))
         if self._must_poll(name, state, now):
@@ -98,7 +101,7 @@ class ConfigurationPolicyReconciler:
                 if not isinstance(error, Overtaken):
                     raise
                 _log.info("%s: %s", name, error, extra={"policy": name})
-                return 0.0
+                return OVERTAKEN_SECONDS
             policy = self._policies.newest(name) or policy
             wait = next_evaluation(policy, state.seen, self._context.clock.now())
         return self._seconds_to_next_look(name, wait)
@@ -106,7 +109,7 @@ class ConfigurationPolicyReconciler:
     async def _work(self, policy: ConfigurationPolicy, state: _PolicyState, now: datetime) -> None:
         """Evaluate a policy, or prune for one that is being deleted."""
         metadata = policy.metadata
-        answers = self._answers(metadata.name, policy)
+        answers = self._answers(policy)
         if metadata.deletion_timestamp:
             ending = await answers.carry_out(end(policy, MANAGER))
             self._watched.watch(metadata.name, answers.looks.refs(objects=True))
@@ -144,14 +147,22 @@ class ConfigurationPolicyReconciler:
             retry_at=now + timedelta(seconds=pause) if failed else None,
         )
 
-    def _answers(self, name: str, policy: ConfigurationPolicy) -> Answers:
-        async def remember(memory: Remember) -> None:
-            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+    def _answers(self, policy: ConfigurationPolicy) -> Answers:
+        confirmed = False
 
-        def before_write() -> None:
-            newest = self._policies.newest(name)
-            if newest is None or _intent(newest) != _intent(policy):
-                raise Overtaken("the policy was changed while it was evaluated")
+        async def remember(memory: Remember) -> None:
+            nonlocal confirmed
+            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+            confirmed = True
+
+        async def before_write() -> None:
+            # What a cache shows, or any read, may be of the past, and the policy held since. A write that changes
+            # nothing costs nothing, and fails if the server has another state.
+            nonlocal confirmed
+            newest = self._newest(policy)
+            if not confirmed:
+                await self._policies.patch(newest, {})
+                confirmed = True
 
         context = self._context
         return Answers(

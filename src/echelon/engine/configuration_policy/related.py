@@ -55,7 +55,7 @@ def _related(each: TemplateResult, result: Result, created: Mapping[Place, Entry
         object=_resource(each.kind, seen.namespace, seen.name or "-"),
         compliant=COMPLIANT if seen.compliant else NON_COMPLIANT,
         reason=seen.related_reason,
-        properties=_properties(result, created, manager),
+        properties=_properties(each, result, created, manager),
     )
 
 
@@ -65,24 +65,36 @@ def _resource(kind: Kind[Any], namespace: str, name: str) -> RelatedResource:
     )
 
 
-def _properties(result: Result, created: Mapping[Place, Entry], manager: str) -> RelatedProperties | None:
+def _properties(
+    each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str
+) -> RelatedProperties | None:
     """Return what the policy did with an object; nothing for one that a search came across."""
-    finding = result.finding
-    if finding is None:
+    if not result.is_target:
         return None
-    live = result.live
-    uid = "" if live is None else str(live["metadata"].get("uid", ""))
-    target = finding.target
-    entry = created.get(place_of(target.kind, target.namespace, target.name))
-    ours = result.created
-    if not ours and live is not None and entry is not None:
-        ours = entry.uid == uid if entry.uid else pruning.is_made_by(live, manager)
+    finding, uid = result.finding, _created_uid(each, result, created, manager)
     shown = ""
-    if target.template.record_diff and finding.fix is not None:
-        shown = diff(target.kind, finding.base, finding.after)
+    if finding is not None and finding.target.template.record_diff and finding.fix is not None:
+        shown = diff(each.kind, finding.base, finding.after)
     return RelatedProperties(
-        created_by_policy=True if ours else None,
-        uid=uid if ours else "",
+        created_by_policy=True if uid else None,
+        uid=uid,
         diff=shown,
-        matches_after_dry_run=finding.matches_after_dry_run,
+        matches_after_dry_run=finding is not None and finding.matches_after_dry_run,
     )
+
+
+def _created_uid(each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str) -> str:
+    """Return the uid of the object that the policy created here last, whether that is the one that is there now or not.
+
+    It is not forgotten because a read shows another one or none: that may be of the past, and a uid comes but once.
+    """
+    there = "" if result.live is None else str(result.live["metadata"].get("uid", ""))
+    entry = created.get(place_of(each.kind, result.found.namespace, result.found.name))
+    if result.created:
+        return there
+    if entry is None:
+        return ""
+    if not entry.is_intent:
+        return entry.uid
+    ours = result.live is not None and pruning.is_made_by(result.live, manager)
+    return there if ours else entry.replaced

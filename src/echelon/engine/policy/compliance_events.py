@@ -2,7 +2,7 @@
 
 Their form is the interface between policy controllers and whoever collects reports: the reason names the object that
 reports, the message begins with its state, and the name ends with the exact time, which the other fields are too coarse
-to tell.
+to tell. There is no `eventTime`: servers let nobody who says one say more than 1024 characters.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta, OwnerReference
 from echelon.api.policy import GROUP
-from echelon.api.times import format_micro_time, format_time
+from echelon.api.times import format_time
 
 ACTION = "ComplianceStateUpdate"
 
@@ -54,7 +54,6 @@ def policy_event(
         "message": message,
         "type": "Normal" if message.lower().startswith("compliant") else "Warning",
         "action": ACTION,
-        "eventTime": format_micro_time(at),
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,
