@@ -60,6 +60,7 @@ BUDGETS: Mapping[str, Budget] = {
     "rollouts": Budget(20, 12, 360),
     "rollouts on real clusters": Budget(4, 4, 60),
     "crashes of rollouts": Budget(32, 14, 360),
+    "crashes of policies": Budget(24, 4, 60),
     "leaving": Budget(3, 3, 30),
     "agent": Budget(3, 3, 30),
     "agent of a moving hub": Budget(3, 3, 30),
