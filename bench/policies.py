@@ -83,7 +83,7 @@ class _Bench:
         """Have policies that nobody may enforce yet, and wait until everybody has looked at them."""
         begun = time.monotonic()
         for number in range(POLICIES):
-            await self._create(POLICY, f"policy-{number}", NS, {PAUSED: "true"}, spec=_spec("1"))
+            await self._create(POLICY, f"policy-{number}", NS, {PAUSED: "true"}, spec=_spec(f"policy-{number}", "1"))
         await self._until(lambda replica: replica["status"].get("rolloutStatus") == "ToApply")
         placed = time.monotonic() - begun
         await self._until(_is_evaluated)
@@ -96,7 +96,7 @@ class _Bench:
         """Change a policy, let it go, and wait until it is enforced everywhere."""
         watching = asyncio.create_task(self._count("policy-0"))
         begun, cpu = time.monotonic(), time.process_time()
-        body: JSONObject = {"metadata": {"annotations": {PAUSED: None}}, "spec": _spec("2")}
+        body: JSONObject = {"metadata": {"annotations": {PAUSED: None}}, "spec": _spec("policy-0", "2")}
         await self.client.patch(POLICY.untyped(), "policy-0", MergePatch(body), NS)
         while True:
             await asyncio.sleep(0.1)
@@ -138,17 +138,17 @@ def _is_evaluated(replica: JSONObject) -> bool:
     return bool(replica["status"].get("observedGeneration") == replica["metadata"]["generation"])
 
 
-def _spec(version: str) -> JSONObject:
+def _spec(name: str, version: str) -> JSONObject:
     wanted = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "settings", "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default"},
         "data": {"version": version},
     }
     definition = {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ConfigurationPolicy",
-        "metadata": {"name": "settings"},
+        "metadata": {"name": name},
         "spec": {"object-templates": [{"complianceType": "musthave", "objectDefinition": wanted}]},
     }
     return {

@@ -114,6 +114,8 @@ def test_what_an_agent_needs_on_its_own_cluster_is_printed_when_asked_for() -> N
     assert names(printed("--member")) == [
         "appliedmanifestworks.work.open-cluster-management.io",
         "clusterclaims.cluster.open-cluster-management.io",
+        "configurationpolicies.policy.open-cluster-management.io",
+        "policies.policy.open-cluster-management.io",
     ]
 
 

@@ -89,9 +89,7 @@ def test_policies_are_left_to_upstreams_controllers_where_they_are(caplog: pytes
         assert not [each for each in member.commits if "policies" in each]
         await member.create(others("config-policy-controller"))
         await here.settle()
-        assert sorted(await warnings(here))[0].startswith(
-            "Policies are left to config-policy-controller and governance-"
-        )
+        assert min(await warnings(here)).startswith("Policies are left to config-policy-controller and governance-")
         for name in ("governance-policy-framework", "config-policy-controller"):
             await member.delete(DEPLOYMENT, name, ADDON)
         await here.settle(20)

@@ -114,7 +114,8 @@ def test_what_is_wrong_with_a_template_is_told_once_and_stops_no_other() -> None
         wrong["objectDefinition"]["spec"]["nonsense"] = 1
         missing = {"objectDefinition": {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "missing"}}}
         config = {"objectDefinition": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config"}}}
-        listed = [template("good"), wrong, missing, config, template("filled", "{{ x }}"), {"objectDefinition": {}}]
+        nameless = {"objectDefinition": {"apiVersion": "x.io/v1", "kind": "Thing"}}
+        listed = [template("good"), wrong, missing, config, template("filled", "{{ x }}"), nameless]
         await here.write(*listed, said="Progressing")
         assert await here.children() == ["good"]
         said = {each["templateMeta"]["name"]: each["history"] for each in (await both(here))["details"]}
@@ -127,7 +128,7 @@ def test_what_is_wrong_with_a_template_is_told_once_and_stops_no_other() -> None
         assert latest["missing"].startswith("Mapping not found, check if you have the CRD deployed: ")
         assert latest["config"] == "policy-template kind is not supported: v1, Kind=ConfigMap"
         assert latest["filled"].endswith("templates are not filled in on this cluster")
-        assert latest["template-5"].startswith("Failed to decode policy template: ")
+        assert latest["template-5"] == "Failed to get name from policy template at index 5"
         assert (await both(here))["rolloutStatus"] == "Failed"
         mark = len(here.here.member.commits)
         await here.settle(600)

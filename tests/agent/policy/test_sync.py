@@ -9,6 +9,7 @@ from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.crd import crd
 from echelon.api.events import EVENT
+from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import GROUP, POLICY
 from echelon.kube.errors import Forbidden, Unavailable
@@ -96,6 +97,22 @@ def test_the_cluster_namespace_comes_back_with_everything_in_it() -> None:
         await here.here.member.delete(NAMESPACE, CLUSTER)
         await here.settle(90)
         assert await here.children() == ["web"]
+
+    told(story)
+
+
+@pytest.mark.parametrize("kind", [POLICY, CONFIGURATION_POLICY])
+def test_definitions_that_somebody_deletes_are_made_anew(kind: Kind[Any]) -> None:
+    async def story(here: PolicyWorld) -> None:
+        await here.write(template())
+        before = await here.here.member.get(CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        await here.here.member.delete(CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        await here.settle(300)
+        after = await here.here.member.get(CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert after["spec"] == before["spec"]
+        assert await here.children() == ["web"]
+        assert (await here.status())["compliant"] == "Compliant"
 
     told(story)
 
@@ -226,11 +243,16 @@ def test_definitions_of_others_that_prune_lead_to_no_second_write(side: str) -> 
             await server.client.delete(CUSTOM_RESOURCE_DEFINITION, POLICY.resource)
             await here.settle(2)
         await server.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
-        here.start()
+        hub, member = Way(here.here.hub), here.here.way
+        here.start(hub=hub)
         await here.write(template(), held=True, rolloutStrategy={"type": "Progressive"}, said="ToApply")
         await here.write(template(), rolloutStrategy={"type": "Progressive"}, said="Progressing")
         status = await here.status()
         assert status["compliant"] == "Compliant"
         assert status.get("rolloutStatus") == (None if side == "hub" else "Succeeded")
+        marks = len(hub.requests), len(member.requests)
+        await here.touch_children()
+        later = [*hub.requests[marks[0] :], *member.requests[marks[1] :]]
+        assert not [each for each in later if each[0] == "patch" and each[1] in ("policies", "configurationpolicies")]
 
     told(story, started=False)

@@ -1,8 +1,9 @@
 """A hub with policies, a cluster, and an evaluator that plays the part of those who really look at the cluster."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -15,12 +16,13 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import EVENT
+from echelon.api.keys import Key
 from echelon.api.policy import GROUP, POLICY
 from echelon.api.times import format_micro_time, format_time
 from echelon.engine.policy.names import ENFORCED_BEFORE_ANNOTATION, HELD_ANNOTATION
 from echelon.fleet.loop import running
 from echelon.kube.client import Client, MergePatch
-from echelon.kube.errors import NotFound
+from echelon.kube.errors import AlreadyExists, NotFound
 from tests.agent import world as agents
 from tests.agent.world import CLUSTER, World
 
@@ -42,6 +44,7 @@ class Looker:
     enforcing_helps: bool = True
     pruned: list[str] = field(default_factory=list)
     evaluated: list[tuple[str, str]] = field(default_factory=list)  # name and action
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
     def evaluator(self) -> Evaluator:
         return Evaluator(CONFIGURATION_POLICY, self.controllers, changed_something)
@@ -51,32 +54,29 @@ class Looker:
         member = context.member
 
         async def look(name: str) -> float | None:
-            try:
-                live = await member.get(CONFIGURATION_POLICY.untyped(), name, context.cluster)
-            except NotFound:
-                return None
-            return await self.look(member, live)
+            live = seen.get(Key(context.cluster, name))
+            if live is not None:
+                await self.look(member, live)
+            return None
 
         workers = context.workers("looker", look, concurrency=1, after=(seen,))
         seen.on_change(lambda delta: workers.queue.add(delta.object["metadata"]["name"]))
         return Family((workers,), member_kinds=(CONFIGURATION_POLICY,))
 
-    async def look(self, member: Client, live: JSONObject) -> float | None:
+    async def look(self, member: Client, live: JSONObject) -> None:
         meta, spec, status = live["metadata"], live["spec"], live.get("status") or {}
         name, notes = meta["name"], meta.get("annotations") or {}
         enforced = spec["remediationAction"].lower() == "enforce"
         if meta.get("deletionTimestamp"):
             await self.end(member, live, prunes=enforced or notes.get(ENFORCED_BEFORE_ANNOTATION) == "true")
-            return None
+            return
         if FINALIZER not in meta.get("finalizers", ()):
-            body = {"metadata": {"finalizers": [*meta.get("finalizers", ()), FINALIZER]}}
-            await member.patch(CONFIGURATION_POLICY.untyped(), name, MergePatch(body), CLUSTER)
-            return None
+            await self.keep(member, live, [*meta.get("finalizers", ()), FINALIZER])
+            return
         verdict, changed = self.judge(name, meta["generation"], status, mends=enforced and self.enforcing_helps)
         if verdict is not None:
             await self.report(member, live, verdict, changed=changed)
             self.evaluated.append((name, spec["remediationAction"]))
-        return None
 
     def judge(self, name: str, generation: int, status: JSONObject, *, mends: bool) -> tuple[str | None, bool]:
         """Return what an evaluation finds and whether it changes that; None if there is no evaluation now."""
@@ -93,17 +93,18 @@ class Looker:
         if FINALIZER in meta.get("finalizers", ()):
             if prunes:
                 self.pruned.append(meta["name"])
-            kept = [each for each in meta["finalizers"] if each != FINALIZER]
-            body = {"metadata": {"finalizers": kept or None}}
+            await self.keep(member, live, [each for each in meta["finalizers"] if each != FINALIZER])
+
+    async def keep(self, member: Client, live: JSONObject, finalizers: list[str]) -> None:
+        meta = live["metadata"]
+        body = {"metadata": {"finalizers": finalizers or None, "resourceVersion": meta["resourceVersion"]}}
+        with suppress(NotFound):
             await member.patch(CONFIGURATION_POLICY.untyped(), meta["name"], MergePatch(body), CLUSTER)
 
     async def report(self, member: Client, live: JSONObject, verdict: str, *, changed: bool) -> None:
         meta, status = live["metadata"], live.get("status") or {}
-        now = running().clock.now()
+        now = self.now = max(running().clock.now(), self.now + timedelta(milliseconds=1))  # no two at once
         message = f"{verdict}; {'mended' if changed else 'looked'}"
-        owner = next(iter(meta.get("ownerReferences", ())), None)
-        if owner is not None:
-            await tell(member, owner, meta["name"], message, now)
         history = [{"lastTimestamp": format_micro_time(now), "message": message}, *status.get("history", ())][:10]
         pending = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "change": "Update", "diff": "-a\n+b"}]
         held = (meta.get("annotations") or {}).get(HELD_ANNOTATION) == "true"
@@ -117,6 +118,9 @@ class Looker:
         }
         patch = MergePatch({"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": body})
         await member.patch(CONFIGURATION_POLICY.untyped(), meta["name"], patch, CLUSTER, subresource="status")
+        owner = next(iter(meta.get("ownerReferences", ())), None)
+        if owner is not None:
+            await tell(member, owner, meta["name"], message, now)
 
 
 def changed_something(status: JSONObject) -> bool:
@@ -133,7 +137,8 @@ async def tell(member: Client, owner: JSONObject, template: str, message: str, n
         "message": message,
         "type": "Normal",
     }
-    await member.create(EVENT.untyped(), body, CLUSTER)
+    with suppress(AlreadyExists):
+        await member.create(EVENT.untyped(), body, CLUSTER)
 
 
 def template(name: str = "web", value: str = "1", **more: Any) -> JSONObject:

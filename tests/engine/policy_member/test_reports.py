@@ -1,5 +1,6 @@
 """From compliance events to the history of a template."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -14,10 +15,10 @@ from echelon.api.core import Event
 from echelon.engine.policy_member.documents import Child, PolicyDocument
 from echelon.engine.policy_member.reports import (
     MOST_ENTRIES,
+    PastReports,
     Report,
     event_of,
     news_of,
-    reports_of,
     template_of,
 )
 from tests.engine.policy_member.world import CLUSTER, NAME, policy, template
@@ -48,8 +49,14 @@ def with_details(*reports: Report, name: str = "web") -> PolicyDocument:
     return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, details=[detail]))
 
 
+def reports_of(
+    parent: PolicyDocument, events: Iterable[Event], of: Child | None, *, foreign: bool = False
+) -> tuple[Report, ...]:
+    return PastReports(parent, events).of("web", of, foreign=foreign)
+
+
 def told(*events: Event, **more: Any) -> list[str]:
-    found = reports_of(more.pop("parent", policy(template())), "web", events, more.pop("of", None), **more)
+    found = reports_of(more.pop("parent", policy(template())), events, more.pop("of", None), **more)
     return [each.message for each in found]
 
 
@@ -75,9 +82,7 @@ def test_reasons_name_templates() -> None:
 
 
 def test_the_prefix_of_combined_events_is_dropped() -> None:
-    (found,) = reports_of(
-        policy(template()), "web", [event(START, "(combined from similar events): NonCompliant; bad")], None
-    )
+    (found,) = reports_of(policy(template()), [event(START, "(combined from similar events): NonCompliant; bad")], None)
     assert (found.message, found.compliance) == ("NonCompliant; bad", "NonCompliant")
 
 
@@ -90,12 +95,12 @@ def test_the_state_is_what_the_message_begins_with() -> None:
 def test_what_an_object_reports_itself_is_merged_and_told_once() -> None:
     moment = START + 123_456_789
     history = child({"lastTimestamp": "2026-01-01T00:00:00.123456Z", "message": "Compliant; fine"})
-    both = reports_of(policy(template()), "web", [event(moment, "Compliant; fine")], history)
+    both = reports_of(policy(template()), [event(moment, "Compliant; fine")], history)
     assert [each.name for each in both] == [f"{NAME}.{moment:x}"]
-    alone = reports_of(policy(template()), "web", [], history)
+    alone = reports_of(policy(template()), [], history)
     assert [(each.name, each.message) for each in alone] == [(f"{NAME}.{START + 123_456_000:x}", "Compliant; fine")]
     later = event(moment + 6_000, "Compliant; fine")
-    assert len(reports_of(policy(template()), "web", [later], history)) == 2
+    assert len(reports_of(policy(template()), [later], history)) == 2
 
 
 def test_what_was_reported_before_survives_its_events() -> None:
@@ -119,14 +124,14 @@ def test_a_history_is_short_ordered_and_at_rest_after_it_was_written(
     listed = [event(START + moment, message) for moment, message in events]
     parent = policy(template())
     for _ in range(3):
-        found = reports_of(parent, "web", listed, None)
+        found = reports_of(parent, listed, None)
         assert len(found) <= MOST_ENTRIES
         moments = [each.nanoseconds for each in found]
         assert moments == sorted(moments, reverse=True)
         for newer, older in pairwise(found):
             assert newer.message != older.message or newer.nanoseconds - older.nanoseconds > 5_000
         parent = with_details(*found)
-        assert reports_of(parent, "web", listed, None) == found
+        assert reports_of(parent, listed, None) == found
         listed = [event(START + moment, message) for moment, message in more]
 
 
@@ -140,13 +145,13 @@ def test_trouble_is_reported_once_and_again_after_something_else() -> None:
     late = Report("e", START + SECOND, "Compliant; from a clock that is ahead")
     again = news_of(parent, message, (late, first), NOW)
     assert again is not None
-    assert reports_of(with_details(late, first, again), "web", [], None)[0].message == message
+    assert reports_of(with_details(late, first, again), [], None)[0].message == message
 
 
 def test_an_event_says_which_policy_and_template_it_is_about() -> None:
     parent, report = policy(template()), Report(f"{NAME}.{START:x}", START, "Pending; waits")
     body = event_of(parent, "web", report, "echelon")
-    assert reports_of(parent, "web", [msgspec.convert(body, Event)], None) == (report,)
+    assert reports_of(parent, [msgspec.convert(body, Event)], None) == (report,)
     assert (body["type"], body["action"], body["lastTimestamp"]) == (
         "Warning",
         "ComplianceStateUpdate",

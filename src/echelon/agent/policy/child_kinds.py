@@ -18,6 +18,7 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
 from echelon.engine.policy_member.documents import Child, ChildKey
 from echelon.kube.client import WriteOptions
+from echelon.kube.errors import NotFound
 from echelon.kube.informer import Delta, Informer
 
 # How long an informer may take before what it would show is done without.
@@ -106,8 +107,11 @@ class ChildKinds:
         return all(each.known or now - each.since > PATIENCE_SECONDS for each in self._served.values())
 
     def objects(self, kind: Kind[Any]) -> NewestObjects[JSONObject]:
-        """Return the objects of a kind."""
-        return self._served[kind.resource].objects
+        """Return the objects of a kind. Raises `NotFound` if the cluster does not serve it any more."""
+        served = self._served.get(kind.resource)
+        if served is None:
+            raise NotFound(f"{kind.resource} is not served any more")
+        return served.objects
 
     def children(self) -> dict[ChildKey, Child]:
         """Return all objects, whoever's they are."""

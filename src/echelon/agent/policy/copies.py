@@ -7,6 +7,7 @@ from echelon.agent.member_kinds import ensure_served
 from echelon.agent.newest_objects import NewestObjects
 from echelon.api.base import JSONObject
 from echelon.api.namespaces import NAMESPACE
+from echelon.api.policy import POLICY
 from echelon.engine.plan import Create, Delete
 from echelon.engine.policy_member.copies import copy_write, in_step, kept_of
 from echelon.engine.policy_member.documents import POLICY_DOCUMENT, PolicyDocument, content_mark
@@ -90,4 +91,4 @@ class Copies:
         """See that there is a place for copies: the namespace, and the definition of their kind."""
         with suppress(AlreadyExists):
             await self._member.create(NAMESPACE.untyped(), {"metadata": {"name": self._namespace}})
-        await ensure_served(self._member, POLICY_DOCUMENT)
+        await ensure_served(self._member, POLICY)

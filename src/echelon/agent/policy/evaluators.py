@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from echelon.agent.configuration_policy.controllers import configuration_policy_controllers
 from echelon.agent.context import AgentContext, Family
 from echelon.api.base import JSONObject
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.kinds import Kind
+from echelon.engine.configuration_policy.status import changed_something
 
 
 @dataclass(frozen=True)
@@ -26,4 +29,6 @@ class Evaluator:
     changed_something: Callable[[JSONObject], bool]
 
 
-EVALUATORS: tuple[Evaluator, ...] = ()
+EVALUATORS: tuple[Evaluator, ...] = (
+    Evaluator(CONFIGURATION_POLICY, configuration_policy_controllers, changed_something),
+)

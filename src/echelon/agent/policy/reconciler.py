@@ -6,9 +6,8 @@ the last one ended. Whatever stands in the way of one is no reason not to tell h
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from echelon.agent.context import AgentContext
 from echelon.agent.manifest_result import is_namespace_terminating, is_transient
@@ -31,7 +30,7 @@ from echelon.engine.policy_member.status import (
     status_difference,
 )
 from echelon.engine.policy_member.sync import TemplateState
-from echelon.engine.policy_member.verdict import Verdict, judge, judge_template
+from echelon.engine.policy_member.verdict import judge, judge_template
 from echelon.engine.work.updating import LastApplied
 from echelon.kube.client import WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict
@@ -176,19 +175,13 @@ class PolicyReconciler:
         replica = self._replicas.newest(name)
         if replica is None:
             return
-        report = policy_report(copy, states)
-        verdict = self._judge(replica, copy, states, self._clock.now())
-        wanted = copy_status(report, verdict)
-        copy = await self._write_status("member", copy, wanted) or copy
-        if self._copies.is_in_step(replica, copy):
-            judged = verdict.differs_from(replica)
-            await self._write_status("hub", replica, replica_status(report, verdict, judged=judged))
-
-    def _judge(
-        self, replica: PolicyDocument, copy: PolicyDocument, states: Iterable[TemplateState], now: datetime
-    ) -> Verdict:
         judged = [judge_template(each, changed=self._is_changing(each)) for each in states]
-        return judge(replica, judged, format_time(now), in_step=self._copies.is_in_step(replica, copy))
+        report, now = policy_report(copy, states, judged), format_time(self._clock.now())
+        verdict = judge(replica, judged, now, in_step=self._copies.is_in_step(replica, copy))
+        copy = await self._write_status("member", copy, copy_status(report, verdict)) or copy
+        if self._copies.is_in_step(replica, copy):
+            own = replica_status(report, verdict, judged=verdict.differs_from(replica))
+            await self._write_status("hub", replica, own)
 
     def _is_changing(self, state: TemplateState) -> bool:
         return state.child is not None and self._changed_something(state.child)

@@ -4,6 +4,7 @@ What is to be written is decided from what there is; so after each round of writ
 nothing left to write or the cluster stands in the way.
 """
 
+import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +23,10 @@ from echelon.api.core import Event
 from echelon.api.kinds import Kind
 from echelon.api.policy import GROUP, POLICY
 from echelon.engine.plan import Create, Delete, Write
-from echelon.engine.policy_member.children import kept_of
+from echelon.engine.policy_member.children import delete_child, kept_of
 from echelon.engine.policy_member.dependencies import DependencyKey
 from echelon.engine.policy_member.documents import Child, ChildKey, PolicyDocument
-from echelon.engine.policy_member.sync import TemplateSync, TemplateView, TemplateWrites, UnusableKind, sync_templates
+from echelon.engine.policy_member.sync import TemplateSync, TemplateView, TemplateWrites, UnusableKind, sync_in_steps
 from echelon.engine.policy_member.templates import Template, read_templates
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.removal import ResourceKey
@@ -78,7 +79,7 @@ class TemplateObjects:
             children = self._children(templates)
             kept = {key: self._kept[key] for key in children if key in self._kept}
             view = TemplateView(policy, children, kinds, compliance, events, refused, kept)
-            outcome.sync = sync_templates(view)
+            outcome.sync = await _plan(view)
             if not outcome.sync.writes or outcome.error is not None:
                 break
             # What is made from an old state of a policy might enforce what is held by now.
@@ -95,17 +96,8 @@ class TemplateObjects:
         own = [each for each in self._kinds.children().values() if each.policy == policy.metadata.name]
         for child in own:
             if not child.terminating:
-                await self._delete(child)
+                await self._write_one(delete_child(child), None)
         return not own
-
-    async def _delete(self, child: Child) -> None:
-        meta = child.metadata
-        try:
-            await self._kinds.objects(child.kind).write(
-                Delete(child.kind, child.name, meta.get("namespace", ""), meta.get("uid", ""))
-            )
-        except NotFound:
-            self._kinds.objects(child.kind).forget(child.name)
 
     async def _write(self, planned: TemplateWrites, outcome: Outcome, refused: dict[str, str]) -> None:
         """Make some writes. What the cluster does not take is told of the template; other trouble may pass."""
@@ -197,6 +189,15 @@ class TemplateObjects:
             return Found(await self._member.get(ref.kind, ref.name, ref.namespace))
         except NotFound:
             return Absent()
+
+
+async def _plan(view: TemplateView) -> TemplateSync:
+    """Plan step by step, and let others have the event loop in between."""
+    for step in sync_in_steps(view):
+        if step is not None:
+            return step
+        await asyncio.sleep(0)
+    return TemplateSync()
 
 
 def _interests(templates: Iterable[Template]) -> Iterator[ChildKey]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from echelon.api.keys import Key
-from echelon.api.policy import PolicyExclusion, PolicyPlacement
+from echelon.api.policy import GROUP, PolicyExclusion, PolicyPlacement
 from echelon.api.policy_binding import PlacementBinding, PolicySet
 
 RESTRICTED = "restricted"
@@ -56,6 +56,8 @@ def ways_of(root: Key, bindings: Iterable[PlacementBinding], sets: Mapping[str, 
         restricted, override = binding.sub_filter == RESTRICTED, binding.binding_overrides.remediation_action
         for subject in binding.subjects:
             name = binding.metadata.name
+            if subject.api_group != GROUP:
+                continue
             if (subject.kind, subject.name) == ("Policy", root.name):
                 found.append(Way(name, placement, "", override, restricted))
             elif subject.kind == "PolicySet" and subject.name in sets:
@@ -92,7 +94,7 @@ def overrides_of(ways: Iterable[Way], selected: Mapping[PlacementName, frozenset
 def remaining_bindings(ways: Iterable[Way], selected: Mapping[PlacementName, frozenset[str]]) -> dict[str, list[str]]:
     """Return, for clusters that a set excludes, the bindings that place the policy there all the same."""
     ways = [way for way in ways if not way.restricted]
-    excluded = frozenset[str]().union(*(way.excluded for way in ways))
+    excluded = frozenset[str]().union(*(way.excluded & selected.get(way.placement, frozenset()) for way in ways))
     return {
         cluster: sorted({way.binding for way in ways if cluster in selected_by(way, selected)})
         for cluster in sorted(excluded)

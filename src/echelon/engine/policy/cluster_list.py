@@ -40,7 +40,7 @@ def clusters_of(
             ClusterCompliance(
                 clustername=cluster,
                 clusternamespace=cluster,
-                compliant=replica.compliant if replica is not None and cluster not in written else "",
+                compliant=replica.compliant if replica is not None else "",
                 rollout_status=status,
                 rollout_last_transition_time=_since(said, entry, replica, now) if status else "",
                 remaining_bindings=_bindings(remaining[cluster]) if cluster in remaining else [],

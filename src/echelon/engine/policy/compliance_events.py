@@ -34,15 +34,15 @@ def event_name(parent: str, at: datetime) -> str:
     return f"{parent}.{_microseconds(at) * 1000:x}"
 
 
-def compliance_event(
-    kind: Kind[Any], metadata: ObjectMeta, parent: OwnerReference, message: str, *, at: datetime, reporter: str
+def policy_event(
+    parent: OwnerReference, namespace: str, reason: str, message: str, *, name: str, at: datetime, reporter: str
 ) -> JSONObject:
-    """Return the event by which an object of a kind tells its policy how it stands; the message begins with that."""
-    namespace, time = metadata.namespace, format_time(at)
+    """Return an event about a policy in a namespace; the message begins with a state."""
+    time = format_time(at)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": event_name(parent.name, at), "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "involvedObject": {
             "apiVersion": parent.api_version,
             "kind": parent.kind,
@@ -50,17 +50,29 @@ def compliance_event(
             "namespace": namespace,
             "uid": parent.uid,
         },
-        "reason": f"policy: {namespace}/{metadata.name}" if kind.namespaced else f"policy: {metadata.name}",
+        "reason": reason,
         "message": message,
         "type": "Normal" if message.lower().startswith("compliant") else "Warning",
         "action": ACTION,
-        "related": {**kind.type_meta, "name": metadata.name, "namespace": namespace, "uid": metadata.uid},
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,
         "source": {"component": reporter},
         "reportingComponent": reporter,
         "reportingInstance": reporter,
+    }
+
+
+def compliance_event(
+    kind: Kind[Any], metadata: ObjectMeta, parent: OwnerReference, message: str, *, at: datetime, reporter: str
+) -> JSONObject:
+    """Return the event by which an object of a kind tells its policy how it stands; the message begins with that."""
+    namespace = metadata.namespace
+    reason = f"policy: {namespace}/{metadata.name}" if kind.namespaced else f"policy: {metadata.name}"
+    name = event_name(parent.name, at)
+    return {
+        **policy_event(parent, namespace, reason, message, name=name, at=at, reporter=reporter),
+        "related": {**kind.type_meta, "name": metadata.name, "namespace": namespace, "uid": metadata.uid},
     }
 
 

@@ -31,6 +31,8 @@ _LONGEST_NAME = 63  # of a label
 
 def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     """Plan a policy. With `brief` the status is left alone unless one of its conditions changes."""
+    if view.is_replica:
+        return NOTHING  # the policy that it is of puts it right
     view = with_whole_status(view)
     meta = view.policy.metadata
     strategy = strategy_of(view)
@@ -38,7 +40,7 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     subject = subject_of(view, strategy, contents, now)
     if meta.deletion_timestamp:
         return _remove_all(view, subject, "the policy is deleted", now)
-    if refusal := _refusal(view):
+    if refusal := refusal_of(view):
         return _with_status(Plan(), refused_status(view, subject, *refusal, now))
     if view.policy.spec.get("disabled"):
         return _with_status(
@@ -82,7 +84,7 @@ def _with_status(found: Plan, status: StatusWrites) -> Plan:
     return replace(found, actions=(*found.actions, *first), status=status.annotation)
 
 
-def _refusal(view: PolicyView) -> tuple[str, str] | None:
+def refusal_of(view: PolicyView) -> tuple[str, str] | None:
     """Return why a policy cannot be rolled out: a reason, and a message."""
     if view.in_cluster_namespace:
         namespace = view.policy.metadata.namespace

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from echelon.api.base import JSONObject
 from echelon.api.meta import ObjectMeta
 from echelon.api.policy import PolicyStatus, TemplateDetails
 from echelon.api.times import parse_time
-from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, TEMPLATES, body_of, digest_of
+from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, body_of, digest_of
+from echelon.engine.policy.later_reports import verdict_of_reports
 from echelon.engine.policy.names import (
     CLUSTER_NAME_LABEL,
     CLUSTER_NAMESPACE_LABEL,
@@ -28,7 +27,6 @@ from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.revision import revision_of
 
 _VERDICTS = frozenset((Phase.SUCCEEDED.value, Phase.FAILED.value))
-_BY_COMPLIANCE = {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}
 _MESSAGE = 512
 
 
@@ -63,6 +61,11 @@ class Replica:
     # Somebody reports on it who overwrites what he does not know, and would do so again and again.
     is_of_another_agent: bool
     verdict: Phase  # what its agent says of the content that it has now; progressing while it says nothing of that
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether its agent has yet to say something of it as it is now."""
+        return not self.is_of_another_agent and self.observed_generation != self.generation
 
 
 def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
@@ -104,25 +107,18 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
         message=_message(status),
         held=meta.annotations.get(HELD_ANNOTATION) == "true",
         is_of_another_agent=of_another,
-        verdict=_verdict_of_reports(policy, reports) if of_another else _verdict(policy),
+        verdict=_verdict(policy, reports if of_another else None),
     )
 
 
-def _verdict(policy: RawPolicy) -> Phase:
-    """Return the verdict of an agent, if it is about the present generation."""
+def _verdict(policy: RawPolicy, reports: Mapping[str, str] | None) -> Phase:
+    """Return the verdict of an agent, if it is about the present generation; or what is in the reports of others."""
+    if reports is not None:
+        noted = policy.metadata.annotations.get(EVENTS_ANNOTATION, "")
+        return verdict_of_reports(policy.spec, reports, policy.status.compliant, noted)
     stored = policy.status.rollout_status
     is_present = policy.status.observed_generation == policy.metadata.generation
     return Phase(stored) if is_present and stored in _VERDICTS else Phase.PROGRESSING
-
-
-def _verdict_of_reports(policy: RawPolicy, reports: Mapping[str, str]) -> Phase:
-    """Judge by reports alone: those that are later than the release are about what was released."""
-    before = read_events(policy.metadata.annotations.get(EVENTS_ANNOTATION, ""))
-    if any(reports.get(name, "") in ("", event) for name, event in before.items()):
-        return Phase.PROGRESSING
-    if len(reports) < len(policy.spec.get(TEMPLATES) or ()):
-        return Phase.PROGRESSING
-    return _BY_COMPLIANCE.get(policy.status.compliant, Phase.PROGRESSING)
 
 
 def surroundings_of(labels: Mapping[str, str], annotations: Mapping[str, str], others: JSONObject) -> str:
@@ -141,19 +137,6 @@ def _labels_in_common(meta: ObjectMeta) -> dict[str, str]:
 def other_fields(spec: JSONObject) -> JSONObject:
     """Return what is in a spec besides the content."""
     return {name: value for name, value in spec.items() if name not in CONTENT_FIELDS}
-
-
-def format_events(reports: Mapping[str, str]) -> str:
-    """Write down the latest report of each template."""
-    return msgspec.json.encode(dict(sorted(reports.items()))).decode()
-
-
-def read_events(text: str) -> dict[str, str]:
-    """Read what was written down of reports; nothing where that cannot be read."""
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, str])
-    except msgspec.DecodeError:
-        return {}
 
 
 def _name(details: TemplateDetails) -> str:

@@ -31,7 +31,8 @@ from echelon.engine.rollout.conditions import (
     status_changed,
 )
 from echelon.engine.rollout.listing import summary_of
-from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.model import Phase, Wait
+from echelon.engine.rollout.reasons import names
 from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.strategy import StrategyType
 from echelon.engine.rollout.subject import Subject
@@ -63,14 +64,20 @@ def refused_status(view: PolicyView, subject: Subject, reason: str, message: str
 
 
 def disabled_status(view: PolicyView, subject: Subject, now: datetime) -> StatusWrites:
-    """Return the status of a policy that is on no cluster because nobody wants it there."""
-    drafts = [
-        ConditionDraft(VERIFIED, False, "Disabled", "spec.disabled is true"),
-        ConditionDraft(ROLLED_OUT, False, "Disabled", "spec.disabled is true"),
-    ]
+    """Return the status of a policy that is on no cluster because nobody wants it there, or only where it cannot go."""
+    refused = {cluster: why for cluster, why in view.outcomes.other.items() if cluster in view.replicas}
+    message = "spec.disabled is true"
+    if refused:
+        message += f"; the replicas of {names(sorted(refused))} are not removed: {refused[min(refused)]}"
+    drafts = [ConditionDraft(each, False, "Disabled", message) for each in (VERIFIED, ROLLED_OUT)]
     before = view.policy.status
     conditions = merge_conditions(before.conditions, drafts, view.policy.metadata.generation, now)
-    after = PolicyStatus(placement=_placements(view), conditions=conditions)
+    left = [
+        ClusterCompliance(clustername=cluster, clusternamespace=cluster, compliant=each.compliant)
+        for cluster, each in sorted(view.replicas.items())
+        if cluster in refused or each.terminating is not None
+    ]
+    after = PolicyStatus(placement=_placements(view), status=left, conditions=conditions)
     return _writes(view, subject, before, after)
 
 
@@ -117,11 +124,16 @@ def compliance_of(clusters: Iterable[ClusterCompliance]) -> str:
 
 
 def rollout_state(rollout: Rollout, written: Mapping[str, Phase]) -> str:
-    """Return the one word for a rollout. A cluster that timed out is a failure here, and told by its own name below."""
+    """Return the one word for a rollout.
+
+    What was given up has failed, wherever its clusters are. A cluster that timed out is a failure here, and told by its
+    own name below.
+    """
     if not rollout.has_clusters:
         return ""
     decisions = [each.decision for each in rollout.references if each.decision is not None]
-    if any(each.breach for each in decisions):
+    stopped = any(each.blocked is Wait.BREACH for each in decisions) and not rollout.complete
+    if rollout.control.aborted or stopped or any(each.breach for each in decisions):
         return Phase.FAILED.value
     entries = list(rollout.cluster_decisions)
     soaking = any(each.phase is Phase.SUCCEEDED and each.in_flight for each in entries)

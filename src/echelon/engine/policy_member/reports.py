@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from echelon.api.base import JSON, JSONObject
-from echelon.api.core import EVENT, Event
+from echelon.api.core import Event
+from echelon.api.meta import OwnerReference
 from echelon.api.times import format_time, parse_time
+from echelon.engine.policy.compliance_events import policy_event
 from echelon.engine.policy_member.documents import POLICY_DOCUMENT, Child, PolicyDocument
 
-ACTION = "ComplianceStateUpdate"
 MOST_ENTRIES = 10
 MOST_MESSAGE = 1024  # of what is said here; servers cut longer events, and then it would be said again and again
 
@@ -26,6 +28,7 @@ _REASON = re.compile(r"policy:\s*(?:[^/\s]+/)?([^/\s]+)", re.IGNORECASE)
 _ERROR = "template-error; "
 _UNMET = "Dependencies were not satisfied: "
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,13 @@ class Report:
 
     def entry(self) -> JSONObject:
         """Return it as the details of a policy have it."""
-        time = format_time(_EPOCH + timedelta(microseconds=self.nanoseconds // 1000))
+        time = _second(self.nanoseconds // 1_000_000_000)
         return {"lastTimestamp": time, "message": self.message, "eventName": self.name}
+
+
+@lru_cache(4096)
+def _second(seconds: int) -> str:
+    return format_time(_EPOCH + timedelta(seconds=seconds))
 
 
 def error_message(text: str) -> str:
@@ -71,21 +79,41 @@ def template_of(reason: str) -> str:
     return found[1] if found else ""
 
 
-def reports_of(
-    policy: PolicyDocument, name: str, events: Iterable[Event], child: Child | None, *, foreign: bool = False
-) -> tuple[Report, ...]:
-    """Return the history of a template, newest first. What an object of another policy said of itself is none of it.
+class PastReports:
+    """What was reported of a policy's templates, sorted by template once: there may be hundreds, with ten each."""
 
-    `events` are those about the policy; `child` is the template's object.
-    """
-    found = {each.name: each for each in _earlier(policy, name)} if not foreign else {}
-    for entry in _listed(child.status.get("history")) if child is not None else ():
-        if (report := _from_child(policy, entry)) is not None:
-            found[report.name] = report
-    for event in events:
-        if event.involved_object.uid == policy.metadata.uid and template_of(event.reason) == name:
+    def __init__(self, policy: PolicyDocument, events: Iterable[Event]) -> None:
+        self._policy = policy.metadata.name
+        self._entries: dict[str, list[JSONObject]] = {}
+        for detail in policy.status.details or ():
+            name = str((detail.get("templateMeta") or {}).get("name", ""))
+            self._entries.setdefault(name, []).extend(_listed(detail.get("history")))
+        self._events: dict[str, list[Event]] = {}
+        for event in events:
+            if event.involved_object.uid == policy.metadata.uid:
+                self._events.setdefault(template_of(event.reason), []).append(event)
+
+    def of(self, template: str, child: Child | None, *, foreign: bool = False) -> tuple[Report, ...]:
+        """Return the history of a template, newest first; `child` is its object.
+
+        `foreign`: there is an object of another policy, and what was said of that is no part of the history.
+        """
+        known = () if foreign else self._entries.get(template, ())
+        own = _listed(child.status.get("history")) if child is not None else ()
+        found: dict[str, Report] = {}
+        for entry in (*known, *reversed(own)):
+            if (report := self._from_entry(entry)) is not None:
+                found[report.name] = report
+        for event in self._events.get(template, ()):
             found[event.metadata.name] = _from_event(event)
-    return _distinct(sorted(found.values(), key=lambda each: (each.nanoseconds, each.name), reverse=True))
+        return _distinct(sorted(found.values(), key=lambda each: (each.nanoseconds, each.name), reverse=True))
+
+    def _from_entry(self, entry: Mapping[str, JSON]) -> Report | None:
+        event, time = str(entry.get("eventName") or ""), str(entry.get("lastTimestamp") or "")
+        moment = _moment(event, time)
+        if moment is None:
+            return None
+        return Report(event or f"{self._policy}.{moment:x}", moment, _plain(entry.get("message")))
 
 
 def news_of(
@@ -108,30 +136,12 @@ def later(policy: PolicyDocument, report: Report) -> Report:
     return Report(f"{policy.metadata.name}.{moment:x}", moment, report.message)
 
 
-def event_of(policy: PolicyDocument, template: str, report: Report, component: str) -> JSONObject:
+def event_of(policy: PolicyDocument, template: str, report: Report, reporter: str) -> JSONObject:
     """Return the event that brings a report."""
-    meta, time = policy.metadata, report.entry()["lastTimestamp"]
-    involved = {
-        **POLICY_DOCUMENT.type_meta,
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "uid": meta.uid,
-    }
-    return {
-        **EVENT.type_meta,
-        "metadata": {"name": report.name, "namespace": meta.namespace},
-        "involvedObject": involved,
-        "reason": f"policy: {meta.namespace}/{template}",
-        "message": report.message,
-        "action": ACTION,
-        "type": "Normal" if report.compliance == "Compliant" else "Warning",
-        "source": {"component": component},
-        "reportingComponent": component,
-        "reportingInstance": component,
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": 1,
-    }
+    meta, kind = policy.metadata, POLICY_DOCUMENT
+    parent = OwnerReference(api_version=kind.api_version, kind=kind.kind, name=meta.name, uid=meta.uid)
+    reason, at = f"policy: {meta.namespace}/{template}", _EPOCH + timedelta(microseconds=report.nanoseconds // 1000)
+    return policy_event(parent, meta.namespace, reason, report.message, name=report.name, at=at, reporter=reporter)
 
 
 def _distinct(newest_first: Sequence[Report]) -> tuple[Report, ...]:
@@ -150,25 +160,6 @@ def _distinct(newest_first: Sequence[Report]) -> tuple[Report, ...]:
     return tuple(kept)
 
 
-def _earlier(policy: PolicyDocument, name: str) -> Iterable[Report]:
-    """Return what the details of a policy had of a template."""
-    for detail in policy.status.details or ():
-        if (detail.get("templateMeta") or {}).get("name") == name:
-            for entry in _listed(detail.get("history")):
-                event, time = str(entry.get("eventName") or ""), str(entry.get("lastTimestamp") or "")
-                moment = _moment(event, time)
-                if moment is not None:
-                    yield Report(event, moment, _plain(entry.get("message")))
-
-
-def _from_child(policy: PolicyDocument, entry: Mapping[str, JSON]) -> Report | None:
-    event, time = str(entry.get("eventName") or ""), str(entry.get("lastTimestamp") or "")
-    moment = _moment(event, time)
-    if moment is None:
-        return None
-    return Report(event or f"{policy.metadata.name}.{moment:x}", moment, _plain(entry.get("message")))
-
-
 def _from_event(event: Event) -> Report:
     time = event.last_timestamp or event.event_time or event.metadata.creation_timestamp or ""
     return Report(event.metadata.name, _moment(event.metadata.name, time) or 0, _plain(event.message))
@@ -176,9 +167,12 @@ def _from_event(event: Event) -> Report:
 
 def _moment(event: str, time: str) -> int | None:
     """Return when something was reported, in nanoseconds: from the name of its event, or as exactly as is said."""
-    digits = event.rpartition(".")[2]
-    if "." in event and re.fullmatch(r"[0-9a-f]{1,16}", digits):
-        return int(digits, 16)
+    policy, _, digits = event.rpartition(".")
+    if policy and len(digits) <= _DIGITS and digits.isalnum():
+        try:
+            return int(digits, 16)
+        except ValueError:
+            pass
     said = parse_time(time)
     return None if said is None else (said - _EPOCH) // timedelta(microseconds=1) * 1000
 

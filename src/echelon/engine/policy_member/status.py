@@ -13,7 +13,7 @@ from echelon.api.base import JSONObject
 from echelon.engine.merge_patch import merge_difference
 from echelon.engine.policy_member.documents import PolicyDocument, ReplicaStatus, is_held
 from echelon.engine.policy_member.sync import TemplateState
-from echelon.engine.policy_member.verdict import Verdict
+from echelon.engine.policy_member.verdict import JudgedTemplate, Verdict
 from echelon.engine.work.updating import LastApplied, last_applied_of
 
 MOST_CHANGES = 20  # of one template
@@ -30,9 +30,11 @@ class PolicyReport:
     details: list[JSONObject]
 
 
-def policy_report(copy: PolicyDocument, states: Sequence[TemplateState]) -> PolicyReport:
-    """Put together what there is to say: the latest of each template, and what follows for the policy."""
-    details = [_detail(state) for state in states]
+def policy_report(
+    copy: PolicyDocument, states: Sequence[TemplateState], judged: Sequence[JudgedTemplate]
+) -> PolicyReport:
+    """Put together what there is to say of each template, and what follows for the policy."""
+    details = [_detail(state, known) for state, known in zip(states, judged, strict=True)]
     found = [str(each.get("compliant", "")) for each in details]
     compliant = next((each for each in ("NonCompliant", "Pending") if each in found), "")
     if not compliant:
@@ -86,10 +88,15 @@ def _kept(wanted: JSONObject, present: JSONObject) -> LastApplied:
     return last_applied_of({"said": wanted}, {"said": present})
 
 
-def _detail(state: TemplateState) -> JSONObject:
+def _detail(state: TemplateState, judged: JudgedTemplate) -> JSONObject:
+    """Return what is said of a template: its verdict, else what the latest report says.
+
+    The latest report alone may be one that was sent before its evaluation came to nothing.
+    """
     detail: JSONObject = {"templateMeta": {"name": state.name}}
+    if said := judged.compliance or (state.history[0].compliance if state.history else ""):
+        detail["compliant"] = said
     if state.history:
-        detail["compliant"] = state.history[0].compliance
         detail["history"] = [each.entry() for each in state.history]
     return detail
 

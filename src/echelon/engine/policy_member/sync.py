@@ -4,7 +4,7 @@ The same function plans and judges: a template for which there is nothing left t
 for. So whoever has written asks again, and what is said of a template never runs ahead of its object.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,9 +23,17 @@ from echelon.engine.policy_member.children import (
 )
 from echelon.engine.policy_member.dependencies import DependencyKey, conflict, pending_text, unmet
 from echelon.engine.policy_member.documents import Child, ChildKey, PolicyDocument, is_held
-from echelon.engine.policy_member.reports import Report, error_message, is_framework_report, pending_message, reports_of
+from echelon.engine.policy_member.reports import (
+    PastReports,
+    Report,
+    error_message,
+    is_framework_report,
+    pending_message,
+)
 from echelon.engine.policy_member.templates import Template, is_enforced, object_of, read_templates
 from echelon.engine.work.updating import LastApplied
+
+_AT_ONCE = 50  # templates, of which some take a fraction of a millisecond
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,18 @@ class TemplateSync:
 
 def sync_templates(view: TemplateView) -> TemplateSync:
     """Plan the objects of a policy's templates."""
+    return next(step for step in sync_in_steps(view) if step is not None)
+
+
+def sync_in_steps(view: TemplateView) -> Iterator[TemplateSync | None]:
+    """Plan the objects of templates, which may be hundreds; yield None when others may have their turn."""
     templates, held = read_templates(view.policy.spec), is_held(view.policy)
-    planned = [_template(view, each) for each in templates]
+    past = PastReports(view.policy, view.events)
+    planned: list[tuple[TemplateState, TemplateWrites | None]] = []
+    for each in templates:
+        planned.append(_template(view, each, past))
+        if len(planned) % _AT_ONCE == 0:
+            yield None
     writes = [found for _, found in planned if found is not None]
     named = {each.key for each in templates if each.definition}
     own = (each for each in view.children.values() if each.policy == view.policy.metadata.name and not each.terminating)
@@ -95,13 +113,13 @@ def sync_templates(view: TemplateView) -> TemplateSync:
     elif all(each.definition for each in templates):
         # Else nobody can tell whether what is left is the object of the template that cannot be read.
         writes += [TemplateWrites("", (delete_child(each),)) for each in left]
-    return TemplateSync(tuple(state for state, _ in planned), tuple(writes))
+    yield TemplateSync(tuple(state for state, _ in planned), tuple(writes))
 
 
-def _template(view: TemplateView, template: Template) -> tuple[TemplateState, TemplateWrites | None]:
+def _template(view: TemplateView, template: Template, past: PastReports) -> tuple[TemplateState, TemplateWrites | None]:
     kind, live = view.kinds.get(template.gvk), view.children.get(template.key)
     own = live if live is not None and live.policy == view.policy.metadata.name else None
-    history = reports_of(view.policy, template.name, view.events, own, foreign=live is not own)
+    history = past.of(template.name, own, foreign=live is not own)
     state = TemplateState(template.name, is_enforced(template, view.policy), child=own, history=history)
     if error := template.error or (kind.why if isinstance(kind, UnusableKind) else ""):
         return _message(state, error_message(error)), _stop(view, template, own, gone=template.lost)
