@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.policy import ClusterCompliance, PolicyStatus
-from echelon.engine.policy.status import MOST_BYTES, compliance_of, fitting
+from echelon.engine.policy.cluster_list import MOST_BYTES, fitting
+from echelon.engine.policy.status import compliance_of
 
 MEBIBYTE = 1 << 20
 STATES = ("Compliant", "NonCompliant", "Pending", "", "odd")
