@@ -23,7 +23,8 @@ from echelon.kube.errors import ApiError, Conflict, NotFound, ServerTimeout
 from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import OLDER_LISTS_REFUSED
 from tests.controllers.rollout_people import SEEN
-from tests.controllers.rollout_rules import Attempt, version_of
+from tests.controllers.rollout_rules import Attempt
+from tests.controllers.work_rules import version_of
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -40,8 +40,10 @@ from tests.controllers.hub import NS
 from tests.controllers.placement_world import create
 from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
-from tests.controllers.rollout_rules import WRITTEN, Scene, condition, seconds, version_of
+from tests.controllers.rollout_rules import WRITTEN, condition
 from tests.controllers.rollout_witness import Call, Refusal, Register, Witness
+from tests.controllers.rollout_words import seconds
+from tests.controllers.work_rules import Scene, version_of
 from tests.controllers.work_world import CRDS, TRUSTING, template
 
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
@@ -75,8 +77,8 @@ async def furnish(world: World, people: People, strategy: JSONObject, *, upgrade
     await create(client, NAMESPACE, NS)
     await create(client, PLACEMENT, "p", NS, spec={})
     for index in range(3):
-        await people.make(index)
-    await people.publish([CLUSTERS[:2], CLUSTERS[2:4], CLUSTERS[4:]], at_once=True)
+        await people.decider.make(index)
+    await people.decider.publish([CLUSTERS[:2], CLUSTERS[2:4], CLUSTERS[4:]], at_once=True)
     spec = {"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "p", "rolloutStrategy": strategy}]}
     await create(client, MANIFEST_WORK_REPLICA_SET, "web", NS, spec=spec)
     beginning = store.revision
@@ -168,8 +170,8 @@ class Observer:
         if rewriting is not None and rewriting == last:
             return  # what somebody is in the middle of is not settled, whatever numbers say
         before = self.scene(dict.fromkeys(_READ, commit.revision - 1))
-        if before.settled:
-            self.unselected |= dict.fromkeys({*CLUSTERS, *SPARE} - before.homes.keys(), commit.revision - 1)
+        if before.selection.settled:
+            self.unselected |= dict.fromkeys({*CLUSTERS, *SPARE} - before.selection.homes.keys(), commit.revision - 1)
 
     def _work(self, commit: Committed) -> str | None:
         cluster, before = commit.key.namespace, commit.previous
@@ -191,8 +193,10 @@ class Observer:
             return None
         SEEN["deletion"] += 1
         scene = self.scene()
-        settled = scene.settled and self.world.memory.get("rewriting") is None
-        if self.unselected.get(cluster, 0) >= self.started[cluster] or (settled and cluster not in scene.homes):
+        settled = scene.selection.settled and self.world.memory.get("rewriting") is None
+        if self.unselected.get(cluster, 0) >= self.started[cluster] or (
+            settled and cluster not in scene.selection.homes
+        ):
             return None
         return f"the work of {cluster} is deleted, and no settled decisions were without it"
 
@@ -277,15 +281,15 @@ def wrongs(world: World) -> Iterator[str]:
     observer = observer_of(world)
     scene, now = observer.scene(), observer.now
     scene = replace(scene, attempts=scene.stored)  # whoever is not among them and may start has to
-    if not scene.settled:
+    if not scene.selection.settled:
         yield "the decisions are not settled"
-    left = [each for each in scene.works.keys() - scene.homes.keys() if not is_ending(scene.works[each])]
+    left = [each for each in scene.works.keys() - scene.selection.homes.keys() if not is_ending(scene.works[each])]
     if scene.paused and left:  # while paused nothing is removed, and they are in the status, too
         yield from _not_as_blocked(scene, now)
         return
     for cluster in left:
         yield f"{cluster} has a work and is not selected"
-    found = {cluster: scene.found(cluster, now) for cluster in scene.homes}
+    found = {cluster: scene.found(cluster, now) for cluster in scene.selection.homes}
     if scene.aborted:
         yield from _not_back(observer, scene)
     else:
@@ -312,7 +316,7 @@ def is_ending(work: JSONObject) -> bool:
 def _not_back(observer: Observer, scene: Scene) -> Iterator[str]:
     """An aborted revision is nowhere, if there is anything to go back to."""
     others = [version for version in observer.hashes if version != scene.wanted and observer.is_completed(version)]
-    versions = {version_of(work["spec"]) for cluster, work in scene.works.items() if cluster in scene.homes}
+    versions = {version_of(work["spec"]) for cluster, work in scene.works.items() if cluster in scene.selection.homes}
     if others and (len(versions) > 1 or scene.wanted in versions):
         yield f"aborted, and there is {sorted(versions)}"
 
