@@ -32,7 +32,7 @@ class Group:
 
     def is_meant(self, asked: JSONObject) -> bool:
         """Whether a strategy asks for it."""
-        return self.name == asked["groupName"] if asked.get("groupName") else self.index == asked["groupIndex"]
+        return bool(self.name == asked["groupName"] if asked.get("groupName") else self.index == asked["groupIndex"])
 
 
 @dataclass(frozen=True)

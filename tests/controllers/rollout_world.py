@@ -41,7 +41,7 @@ from tests.controllers.placement_world import create
 from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
 from tests.controllers.rollout_rules import WRITTEN, condition
-from tests.controllers.rollout_witness import Call, Refusal, Register, Witness
+from tests.controllers.rollout_witness import SLIP, Call, Refusal, Register, Watched, Witness
 from tests.controllers.rollout_words import seconds
 from tests.controllers.work_rules import Scene, version_of
 from tests.controllers.work_world import CRDS, TRUSTING, template
@@ -49,7 +49,7 @@ from tests.controllers.work_world import CRDS, TRUSTING, template
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
 PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
 REVISIONS = CONTROLLER_REVISION.resource
-SLIP = 0.001
+WATCHED = Watched(WORKS, lambda body: version_of(body["spec"]) if "spec" in body else "")
 MOMENT = 1.5  # seconds: two ways of half a second each, and something for the queue
 
 CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, server_error=0.1, latency=(0.0, 0.3))
@@ -102,7 +102,7 @@ async def controller(client: FaultyClient, *, register: Register, name: str = ""
 
     async def work() -> None:
         # Everything is forgotten between two terms of a leader, also what the witness knows.
-        seen = Witness(client, register, WORKS)
+        seen = Witness(client, register, WATCHED)
         made = Controllers(
             seen, clock, ["work-sets"], random=chance, metrics=Metrics(), instance=name, settings=TRUSTING
         )
@@ -239,13 +239,11 @@ class Observer:
     def _could_not_know(self, call: Call, cluster: str, version: str, revision: int) -> bool:
         """Whether a controller that sent a write was right to do so by all that had reached it."""
         start = running().clock.now().timestamp() - running().time()
-        for since, until, known in call.life.knew(call.when - self.patience):
+        for known, first, last in call.basis(self.patience):
             if not known.keys() >= _READ:
                 continue
-            scene = self._with_own(self.scene(known), call, known[WORKS], revision, start + min(until, call.when))
-            # Timers and clocks disagree about the last microseconds of a wait.
-            moments = {min(max(each, since), call.when) + SLIP for each in (since, until)}
-            if any(self._why_not(scene, cluster, version, start + moment) is None for moment in moments):
+            scene = self._with_own(self.scene(known), call, known[WORKS], revision, start + last - SLIP)
+            if any(self._why_not(scene, cluster, version, start + moment) is None for moment in (first, last)):
                 return True
         return False
 
