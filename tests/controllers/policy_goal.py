@@ -87,6 +87,8 @@ def _unkempt(scene: Scene) -> Iterator[str]:
         replica, meta = scene.replicas[cluster], scene.replicas[cluster]["metadata"]
         if is_ending(replica) or cluster in scene.attempts:
             continue
+        if not scene.is_released(cluster) and not scene.is_waiting(cluster):
+            continue  # what it has is none of this policy's, until it may be written
         for part in ("labels", "annotations"):
             expected = {name: each for name, each in wanted.get(part, {}).items() if name in COPIED}
             if {name: each for name, each in meta.get(part, {}).items() if name in (*COPIED, MARK)} != expected:
@@ -110,6 +112,8 @@ def _idle(scene: Scene, found: Mapping[str, Found], now: float) -> Iterator[str]
         if replica is None or is_ending(replica) or is_of_another_agent(replica):
             continue
         waits = scene.is_waiting(cluster)
+        if not waits and not scene.is_released(cluster):
+            continue
         if is_held(replica) is not waits or (said_of(replica) in ("ToApply", "")) is not waits:
             yield f"{cluster} says {said_of(replica)}, held {is_held(replica)}, and waiting is {waits}"
         if (said_of(replica) == "TimeOut") is not (one.word == "timed out"):
@@ -120,9 +124,9 @@ def _not_back(scene: Scene) -> Iterator[str]:
     """An aborted revision is nowhere, if there is anything to go back to."""
     for cluster in scene.selection.homes:
         replica = scene.replicas.get(cluster)
-        if replica is None or content_of(replica["spec"]) != scene.full(cluster, scene.back):
-            if cluster not in scene.attempts:
-                yield f"aborted, and {cluster} does not have {scene.back}"
+        has_it = replica is not None and content_of(replica["spec"]) == scene.full(cluster, scene.back)
+        if not has_it and cluster not in scene.attempts:
+            yield f"aborted, and {cluster} does not have {scene.back}"
 
 
 def _mistold(scene: Scene, found: Mapping[str, Found], now: float) -> Iterator[str]:

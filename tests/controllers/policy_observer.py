@@ -1,8 +1,8 @@
 """An observer who sees each committed state of a world with a policy, and holds against the hub what it should not do.
 
 First it looks at what is committed. If that forbids a write, it asks whether the controller could have known, which is
-what had reached it a moment before it sent the write. Whether a release follows a stored `ToApply`, and whether a status
-is about the spec that it stands beside, needs no knowledge: such a write is made to one version of a replica.
+what had reached it a moment before it sent the write. Whether a release follows a stored `ToApply`, and whether a
+status is about the spec that it stands beside, needs no knowledge: such a write is made to one version of a replica.
 """
 
 from collections.abc import Iterator, Mapping
@@ -205,9 +205,9 @@ class Observer:
         waits = scene.is_wanted and scene.in_turn and content == scene.wanted.held and not scene.puts_back
         if waits is not is_held(replica):
             return f"it {'should' if waits else 'should not'} be held"
-        if scene.is_wanted and scene.in_turn and not waits and not scene.puts_back:
-            if (broken := broken_by_release(commit.previous, replica)) is not None:
-                return broken
+        released = scene.is_wanted and scene.in_turn and not waits and not scene.puts_back
+        if released and (broken := broken_by_release(commit.previous, replica)) is not None:
+            return broken
         why = scene.why_not(cluster, content, now)
         if why is not None and replace(scene, relapsed=True).why_not(cluster, content, now) is None:
             return None  # a relapse is known to whoever saw it before that is written

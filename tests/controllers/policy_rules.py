@@ -58,7 +58,7 @@ class Scene:
 
     @cached_property
     def wanted(self) -> Content:
-        return content_of(self.spec)
+        return content_of(self.spec) if self.policy is not None else Content("[]", "")
 
     @cached_property
     def asked(self) -> JSONObject:

@@ -39,7 +39,9 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
         return Plan(status=refused_status(subject, *refusal, now))
     if view.policy.spec.get("disabled"):
         removed = _remove_all(view, subject, "the policy is disabled", now)
-        return Plan(removed.actions, disabled_status(view, subject, now), removed.look_again_after)
+        # It may have been enabled since: a process that is born into the past would take it off everywhere.
+        claim = (patch_of(subject, {}),) if removed.actions else ()
+        return Plan((*claim, *removed.actions), disabled_status(view, subject, now), removed.look_again_after)
     rollout = roll_out(subject, now)
     if rollout.history.generation > meta.generation:
         # Somebody has rolled out a newer content than the one that we see. Ours would take the fleet back.
@@ -52,7 +54,7 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
         # The rest would rely on it.
         return Plan(status=status, look_again_after=due)
     actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status is not None)]
-    actions += _told(view, subject, replicas)
+    actions += _told(view, subject, [each for each in replicas if each.cluster not in rollout.failed_writes])
     if replicas or rollout.allocations.to_delete:
         if not view.confirmed and any(each.new for each in replicas):
             # A process may be born into the past, where a cluster has no replica yet, and would make one.

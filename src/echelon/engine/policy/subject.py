@@ -50,11 +50,14 @@ class Contents:
         return content.digest(self.action(content, cluster))
 
     def revision(self, replica: Replica) -> str:
-        """Return which revision a replica has in force, or the digest of something else."""
+        """Return which revision a replica has in force, or the digest of something else.
+
+        A content with another action than a binding sets there is none that anybody wants.
+        """
         for revision, content in self.by_revision.items():
             if replica.digest == self.full_digest(content, replica.cluster):
                 return revision
-        return replica.digest
+        return replica.digest if replica.digest not in self.by_revision else ""
 
 
 def contents_of(view: PolicyView, strategy: PolicyStrategy) -> Contents:
