@@ -53,6 +53,11 @@ def is_held(replica: JSONObject) -> bool:
     return notes_of(replica).get(HELD_ANNOTATION) == "true"
 
 
+def was_held(replica: JSONObject) -> bool:
+    """Whether a replica was held when it was written, whatever people have made of its spec since."""
+    return is_held(replica) and EVENTS_ANNOTATION not in notes_of(replica)
+
+
 def is_ending(replica: JSONObject) -> bool:
     return "deletionTimestamp" in replica["metadata"]
 

@@ -1,6 +1,7 @@
 """Where a world with a policy must end: every cluster has what it is to have, and the policy tells how it is."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 
 from echelon.api.base import JSONObject
 from echelon.fleet.simulation import World
@@ -36,8 +37,8 @@ def observer_of(world: World) -> Observer:
 def everything_is_as_it_should_be(world: World) -> str | None:
     """Tell what is not as it has to be at rest."""
     observer = observer_of(world)
-    scene = observer.scene()
-    return "; ".join(_wrongs(scene, observer.now)) or None
+    mute = [name for name, each in observer.register.refusals.items() if each.until == math.inf]
+    return "; ".join(_wrongs(observer.scene(), observer.now, mute)) or None
 
 
 def count_end(world: World) -> None:
@@ -52,7 +53,8 @@ def count_end(world: World) -> None:
     SEEN["end: timed out"] += condition(scene.policy, "ClustersTimedOut")[0] == "True"
 
 
-def _wrongs(scene: Scene, now: float) -> Iterator[str]:
+def _wrongs(scene: Scene, now: float, mute: Collection[str]) -> Iterator[str]:
+    """`mute` are clusters for which the server never takes what is to be written, their status maybe."""
     if scene.policy is None:
         yield "the policy is gone"
         return
@@ -63,11 +65,11 @@ def _wrongs(scene: Scene, now: float) -> Iterator[str]:
     if left and not scene.words.paused:
         yield f"{left} have a replica, and nobody selects them"
     found = {cluster: scene.found(cluster, now) for cluster in homes}
-    yield from _unkempt(scene)
+    yield from _unkempt(scene, mute)
     if scene.puts_back:
         yield from _not_back(scene)
     else:
-        yield from _idle(scene, found, now)
+        yield from _idle(scene, found, now, mute)
         if not left:
             yield from _mistold(scene, found, now)
             yield from _miscounted(scene, found)
@@ -79,13 +81,13 @@ def _wrongs(scene: Scene, now: float) -> Iterator[str]:
         yield f"done is {done}, and the policy says {condition(scene.policy, 'PlacementRolledOut')}"
 
 
-def _unkempt(scene: Scene) -> Iterator[str]:
+def _unkempt(scene: Scene, mute: Collection[str]) -> Iterator[str]:
     """Everything of a replica is the hub's, and is put back."""
     assert scene.policy is not None
     wanted = scene.policy["metadata"]
     for cluster in scene.selection.homes.keys() & scene.replicas.keys():
         replica, meta = scene.replicas[cluster], scene.replicas[cluster]["metadata"]
-        if is_ending(replica) or cluster in scene.attempts:
+        if is_ending(replica) or cluster in scene.attempts or cluster in mute:
             continue
         if not scene.is_released(cluster) and not scene.is_waiting(cluster):
             continue  # what it has is none of this policy's, until it may be written
@@ -99,10 +101,10 @@ def _unkempt(scene: Scene) -> Iterator[str]:
             yield f"the strategy of {cluster} is not the policy's"
 
 
-def _idle(scene: Scene, found: Mapping[str, Found], now: float) -> Iterator[str]:
+def _idle(scene: Scene, found: Mapping[str, Found], now: float, mute: Collection[str]) -> Iterator[str]:
     """Whoever may get something has it."""
     for cluster, one in found.items():
-        if cluster in scene.attempts:
+        if cluster in scene.attempts or cluster in mute:
             continue
         if one.word == "to be written" and scene.why_not(cluster, scene.full(cluster), now) is None:
             yield f"{cluster} could start"

@@ -27,6 +27,7 @@ from tests.controllers.policy_content import (
     notes_of,
     said_of,
     state_of,
+    was_held,
     written_at,
 )
 from tests.controllers.policy_people import REPLICA, hash_of
@@ -158,7 +159,11 @@ class Observer:
         if before is None or _is_rewritten(before, now):
             calls = self.register.arrived(cluster)
             self._own(calls, commit)
-            return self._written(commit, calls) if is_new else None
+            enforces = content_of(now["spec"]).action != "inform"
+            released = enforces and before is not None and was_held(before) and not is_held(now)
+            if is_new and not self.now - self.patience - MOMENT <= written_at(now) <= self.now:
+                return f"{cluster} was written at {written_at(now)}, and it says {self.now}"
+            return self._written(commit, calls) if is_new or released else None
         if not _is_told_by_hub(before, now):
             return broken_by_agent(before, now)
         self._own(self.register.arrived(cluster, status=True), commit)
@@ -190,14 +195,12 @@ class Observer:
         self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, commit, self.now)
         SEEN["hold" if is_held(commit.object) else "release" if scene.in_turn else "start"] += 1
-        if not self.now - self.patience - MOMENT <= written_at(commit.object) <= self.now:
-            return f"{cluster} was written at {written_at(commit.object)}, and it says {self.now}"
-        if why is None:
-            return None
-        SEEN["write on older knowledge"] += 1
-        if any(self._could_not_know(call, commit) for call in calls):
-            return None
-        return f"{cluster} gets {content_of(commit.object['spec'])}{' held' * is_held(commit.object)} although {why}"
+        SEEN["write on older knowledge"] += why is not None
+        if why is not None and not any(self._could_not_know(call, commit) for call in calls):
+            return (
+                f"{cluster} gets {content_of(commit.object['spec'])}{' held' * is_held(commit.object)} although {why}"
+            )
+        return None
 
     def _why_not(self, scene: Scene, commit: Committed, now: float) -> str | None:
         cluster, replica = commit.key.namespace, commit.object

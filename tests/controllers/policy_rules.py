@@ -15,11 +15,11 @@ from tests.controllers.policy_content import (
     content_of,
     is_ending,
     is_enforceable,
-    is_held,
     is_of_another_agent,
     notes_of,
     said_of,
     verdict_of,
+    was_held,
     written_at,
 )
 from tests.controllers.policy_ways import Way, ways_of
@@ -138,11 +138,11 @@ class Scene:
         return replace(content, action=self._overrides.get(cluster, content.action))
 
     def is_released(self, cluster: str) -> bool:
-        """Whether a cluster has what is wanted in force. Held and in force at once is a mistake of somebody."""
+        """Whether a cluster has what is wanted in force, and not because somebody has edited what was held."""
         replica = self.replicas.get(cluster)
         if replica is None or content_of(replica["spec"]) != self.full(cluster):
             return False
-        return not (self.in_turn and is_held(replica))
+        return not (self.in_turn and was_held(replica))
 
     def is_waiting(self, cluster: str) -> bool:
         """Whether a cluster has what is wanted to look at."""

@@ -54,6 +54,11 @@ class Replica:
         return self.annotations.get(HELD_ANNOTATION) == "true"
 
     @property
+    def was_held(self) -> bool:
+        """Whether it was held when the hub wrote it, whatever somebody has made of its content since."""
+        return self.held and EVENTS_ANNOTATION not in self.annotations
+
+    @property
     def is_of_another_agent(self) -> bool:
         """Whether somebody reports on it who overwrites what he does not know, and would do so again and again."""
         return bool(self.reports) and not self.observed_generation
