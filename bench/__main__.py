@@ -1,12 +1,13 @@
 """`python -m bench`: start a hub, load a fleet into it, measure, and say how that compares."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 import click
 import uvloop
 
-from bench import placement, report, rollout, runtime, waves
+from bench import placement, policies, report, rollout, runtime, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -20,7 +21,9 @@ Figures = dict[str, float]
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument(
-    "what", type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement", "waves"]), required=False
+    "what",
+    type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement", "waves", "policies"]),
+    required=False,
 )
 @click.option("--clusters", default=10_000, show_default=True, type=click.IntRange(min=10), help="Size of the fleet.")
 @click.option("--sync", type=click.Choice(["normal", "full"]), default="full", show_default=True, help="As of the hub.")
@@ -44,26 +47,10 @@ def main(
     progress = Progress()
     figures: Figures = {}
     spent: dict[str, Spent] = {}
-    stages: list[Stage] = []
-    measures: list[runtime.Measure] = []
-    decisions: list[rollout.Decided] = []
-    growths: list[placement.Growth] = []
-    laps: list[waves.Lap] = []
-    memory = 0.0
+    ours = _Ours()
     try:
-        if what in (None, "pipeline") and kubeconfig is None:
-            progress.begin("timing the stages of a create")
-            stages = create_stages()
-        if what in (None, "runtime") and kubeconfig is None:
-            with hub_process(["--sync", "normal"]) as process:
-                measures = uvloop.run(runtime.measure(process, progress))
-            measures.append(runtime.virtual_time(progress))
-        if what in (None, "rollout") and kubeconfig is None:
-            decisions = rollout.measure(progress)
-        if what in (None, "placement") and kubeconfig is None:
-            growths = placement.measure(progress)
-        if what in (None, "waves") and kubeconfig is None:
-            laps, memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
+        if kubeconfig is None:
+            ours.measure(what, clusters, progress)
         if what in (None, "hub"):
             if kubeconfig is None:
                 with hub_process(["--sync", sync]) as process:
@@ -75,20 +62,58 @@ def main(
     finally:
         progress.end()
     if output == "json":
-        found = {one.title: one.value for one in measures}
-        decided = {one.title: one.milliseconds for one in decisions}
-        ratios = {one.title: one.ratio for one in growths}
-        waved = {one.title: one.seconds for one in laps}
-        parts = {"runtime": found, "rollout": decided, "placement": ratios, "waves": waved}
-        click.echo(report.as_json(clusters, figures, spent, stages, parts))
+        click.echo(report.as_json(clusters, figures, spent, ours.stages, ours.parts()))
         return
     tables = [report.as_table(clusters, figures, spent, compare=kubeconfig is None)] if figures else []
-    tables += [report.pipeline_table(stages)] if stages else []
-    tables += [runtime.table(measures)] if measures else []
-    tables += [rollout.table(decisions)] if decisions else []
-    tables += [placement.table(growths)] if growths else []
-    tables += [waves.table(laps, memory)] if laps else []
-    click.echo("\n\n".join(tables))
+    click.echo("\n\n".join([*tables, *ours.tables()]))
+
+
+@dataclass
+class _Ours:
+    """What is measured in this process, or in a hub of its own."""
+
+    stages: list[Stage] = field(default_factory=list)
+    measures: list[runtime.Measure] = field(default_factory=list)
+    decisions: list[rollout.Decided] = field(default_factory=list)
+    growths: list[placement.Growth] = field(default_factory=list)
+    laps: list[waves.Lap] = field(default_factory=list)
+    memory: float = 0.0
+    enforced: list[policies.Lap] = field(default_factory=list)
+
+    def measure(self, what: str | None, clusters: int, progress: Progress) -> None:
+        if what in (None, "pipeline"):
+            progress.begin("timing the stages of a create")
+            self.stages = create_stages()
+        if what in (None, "runtime"):
+            with hub_process(["--sync", "normal"]) as process:
+                self.measures = uvloop.run(runtime.measure(process, progress))
+            self.measures.append(runtime.virtual_time(progress))
+        if what in (None, "rollout"):
+            self.decisions = rollout.measure(progress)
+        if what in (None, "placement"):
+            self.growths = placement.measure(progress)
+        if what in (None, "waves"):
+            self.laps, self.memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
+        if what in (None, "policies"):
+            self.enforced = uvloop.run(policies.measure(progress, min(clusters, policies.CLUSTERS)))
+
+    def parts(self) -> dict[str, dict[str, float]]:
+        return {
+            "runtime": {one.title: one.value for one in self.measures},
+            "rollout": {one.title: one.milliseconds for one in self.decisions},
+            "placement": {one.title: one.ratio for one in self.growths},
+            "waves": {one.title: one.seconds for one in self.laps},
+            "policies": {one.title: one.value for one in self.enforced},
+        }
+
+    def tables(self) -> list[str]:
+        tables = [report.pipeline_table(self.stages)] if self.stages else []
+        tables += [runtime.table(self.measures)] if self.measures else []
+        tables += [rollout.table(self.decisions)] if self.decisions else []
+        tables += [placement.table(self.growths)] if self.growths else []
+        tables += [waves.table(self.laps, self.memory)] if self.laps else []
+        tables += [policies.table(self.enforced)] if self.enforced else []
+        return tables
 
 
 def _first(failure: BaseException) -> str:

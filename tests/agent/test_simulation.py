@@ -16,6 +16,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.core import CONFIG_MAP
 from echelon.api.crd import crd
+from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.fleet.simulation import Committed, Component, Invariant, Scenario, World, simulate
@@ -54,13 +55,12 @@ async def ask(client: Client, name: str, wanted: dict[str, str]) -> None:
         await client.patch(MANIFEST_WORK.untyped(), name, MergePatch({"spec": spec}), CLUSTER)
 
 
-async def build(world: World, hubs: tuple[str, ...] = HUBS[:1]) -> None:
-    """Make a world in which each life of the agent finds the hub under the next of some addresses."""
-    lives = count()
+async def add_hub_and_member(world: World, *kinds: Kind[Any]) -> Client:
+    """Add a hub that serves some kinds and has accepted a cluster; return a client of it."""
     await world.add_cluster()
     await world.add_cluster(CLUSTER)
     hub = world.client()
-    for kind in (MANAGED_CLUSTER, MANIFEST_WORK):
+    for kind in (MANAGED_CLUSTER, *kinds):
         await hub.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(kind))
     await hub.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER}})
     body: JSONObject = {
@@ -70,6 +70,13 @@ async def build(world: World, hubs: tuple[str, ...] = HUBS[:1]) -> None:
         "spec": {"hubAcceptsClient": True},
     }
     await hub.create(MANAGED_CLUSTER.untyped(), body)
+    return hub
+
+
+async def build(world: World, hubs: tuple[str, ...] = HUBS[:1]) -> None:
+    """Make a world in which each life of the agent finds the hub under the next of some addresses."""
+    lives = count()
+    hub = await add_hub_and_member(world, MANIFEST_WORK)
 
     async def start(hub_client: Client, member: Client) -> None:
         agent = Agent(

@@ -83,7 +83,7 @@ class Server:
 
 
 class Way:
-    """The agent's way to its cluster: what it asked for there, what it is refused, and whether it gets through."""
+    """The agent's way to a server: what it asked for there, what it is refused, and whether it gets through."""
 
     def __init__(self, member: Server) -> None:
         self.reach = Network(member.cluster.store.wake_watches)
@@ -156,6 +156,7 @@ class World:
         hash_: str = HUB,
         agent_id: str = "",
         member: Client | None = None,
+        hub: Client | None = None,
         families: Sequence[Callable[[AgentContext], Family]] = FAMILIES,
     ) -> asyncio.Task[None]:
         cluster = self.member.cluster
@@ -164,7 +165,7 @@ class World:
             return InProcessClient(cluster, User(name, tuple(groups)))
 
         agent = Agent(
-            self.hub.client,
+            hub or self.hub.client,
             member or self.way,
             CLUSTER,
             server=self.way,

@@ -220,3 +220,11 @@ def undescribed(schema: JSONObject, path: str) -> list[str]:
 @pytest.mark.parametrize("schema", OURS)
 def test_every_field_that_we_ship_is_described(schema: JSONObject) -> None:
     assert undescribed(schema, "") == []
+
+
+def test_a_kind_may_bring_labels_that_others_look_for_on_its_definition() -> None:
+    labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in registry.crds()}
+    ours = {"app.kubernetes.io/managed-by": "echelon"}
+    template = {"policy.open-cluster-management.io/policy-type": "template"}
+    assert labels["configurationpolicies.policy.open-cluster-management.io"] == ours | template
+    assert labels["policies.policy.open-cluster-management.io"] == ours

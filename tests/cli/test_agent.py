@@ -10,12 +10,15 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner
 
+from echelon.agent.agent import FAMILIES
+from echelon.agent.work_controllers import work_controllers
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.cli import main
+from echelon.cli.agent import families_with
 from echelon.cli.hub import write_kubeconfig
 from echelon.hub.server import Hub, Settings
 from echelon.kube.errors import NotFound
@@ -85,6 +88,11 @@ def test_records_are_named_after_the_address_as_the_kubeconfig_has_it_and_anothe
             await run_agent_until(hub, kubeconfig, ["here-c1"], "--hub-hash", "here")
 
     asyncio.run(story())
+
+
+def test_an_agent_can_leave_policies_alone() -> None:
+    assert families_with(policies=True) == list(FAMILIES)
+    assert families_with(policies=False) == [work_controllers]
 
 
 def test_a_hash_that_cannot_be_part_of_a_name_is_refused() -> None:

@@ -89,6 +89,21 @@ def test_other_controllers_get_what_they_need_and_no_more() -> None:
     assert "there is no controller 'placments'" in refused.output
 
 
+def test_what_controllers_of_policies_need_is_printed_with_its_guard_when_they_are_named() -> None:
+    documents = printed("--controllers", "policies,policy-sets")
+    assert names(documents) == [
+        *USUAL[1:4],
+        "placementbindings.policy.open-cluster-management.io",
+        "placementdecisions.cluster.open-cluster-management.io",
+        PLACEMENTS,
+        "policies.policy.open-cluster-management.io",
+        "policysets.policy.open-cluster-management.io",
+    ]
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert names(documents, kind) == [*guards.NAMES[:3], "echelon-policy-name"]
+    assert not [name for name in names(printed()) if "policy.open" in name or "apps.open" in name]
+
+
 def test_everything_is_printed_when_asked_for(everything: list[dict[str, Any]]) -> None:
     documents = printed("--all")
     assert documents[: len(everything)] == everything
@@ -99,6 +114,8 @@ def test_what_an_agent_needs_on_its_own_cluster_is_printed_when_asked_for() -> N
     assert names(printed("--member")) == [
         "appliedmanifestworks.work.open-cluster-management.io",
         "clusterclaims.cluster.open-cluster-management.io",
+        "configurationpolicies.policy.open-cluster-management.io",
+        "policies.policy.open-cluster-management.io",
     ]
 
 

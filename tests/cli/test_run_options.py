@@ -1,9 +1,14 @@
 """Options of `echelon run` that say something impossible are refused before anything starts."""
 
+import importlib
+from typing import Any
+
 import pytest
 from click.testing import CliRunner
 
 from echelon.cli import main
+from echelon.controllers.running import NAMES, POLICY_NAMES
+from echelon.controllers.settings import ControllerSettings
 
 
 @pytest.mark.parametrize(
@@ -19,3 +24,25 @@ def test_a_value_that_means_nothing_is_named_with_its_rule(option: str, value: s
     assert done.exit_code == 2
     assert option in done.output
     assert said in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_policies_without_a_strategy_go_everywhere_only_if_that_is_said(
+    allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[ControllerSettings] = []
+
+    def serve(options: Any) -> None:
+        found.append(options.controllers)
+
+    module = importlib.import_module("echelon.cli.run")
+    monkeypatch.setattr(module, "_serve", serve)
+    monkeypatch.setattr(module, "run_main", lambda _: None)
+    done = CliRunner().invoke(main, ["run", *(["--allow-all"] if allowed else [])])
+    assert done.exit_code == 0, done.output
+    assert [each.allow_all for each in found] == [allowed]
+
+
+def test_the_help_names_all_controllers_that_are_needed_with_policies() -> None:
+    done = CliRunner().invoke(main, ["run", "--help"])
+    assert ",".join((*NAMES, *POLICY_NAMES)) in "".join(done.output.replace("\\", "").split())

@@ -73,6 +73,15 @@ class PolicyWorld:
         await self.join(cluster for _, clusters in groups for cluster in clusters)
         await self.placing.decide(groups, name)
 
+    async def rule(self, *clusters: str, name: str = "p") -> None:
+        """Have a placement rule that has decided on clusters."""
+        await self.join(clusters)
+        status = {"decisions": [{"clusterName": each, "clusterNamespace": each} for each in clusters]}
+        try:
+            await self.hub.create(PLACEMENT_RULE, name, NS, spec={}, status=status)
+        except AlreadyExists:
+            await self.hub.patch(PLACEMENT_RULE, name, {"status": status}, NS, "status")
+
     async def join(self, clusters: Iterable[str]) -> None:
         """Have clusters, with their namespaces."""
         for cluster in dict.fromkeys(clusters):
@@ -83,7 +92,7 @@ class PolicyWorld:
                 continue
 
     async def write(self, name: str = "audit", strategy: JSONObject | None = None, **fields: Any) -> None:
-        """Make a policy that enforces, unless something else is said."""
+        """Make a policy that enforces, unless something else is said; what is None is left out."""
         spec = {
             "disabled": False,
             "remediationAction": "enforce",
@@ -103,6 +112,15 @@ class PolicyWorld:
         await self.hub.create(
             PLACEMENT_BINDING, name, NS, placementRef=ref, subjects=fields.pop("subjects", subjects), **fields
         )
+
+    async def rebind(self, name: str = "b", **fields: Any) -> None:
+        """Change a binding; a placement by its name."""
+        if (placement := fields.pop("placement", None)) is not None:
+            fields["placementRef"] = {"name": placement}
+        await self.hub.patch(PLACEMENT_BINDING, name, fields, NS)
+
+    async def unbind(self, name: str = "b") -> None:
+        await self.hub.delete(PLACEMENT_BINDING, name, NS)
 
     async def policy_set(self, name: str, *policies: str, **spec: Any) -> None:
         await self.hub.create(POLICY_SET, name, NS, spec={"policies": list(policies), **spec})
@@ -126,6 +144,10 @@ class PolicyWorld:
 
     async def replica(self, cluster: str, name: str = "audit") -> Policy:
         return await self.hub.client.get(POLICY, f"{NS}.{name}", cluster)
+
+    async def reach(self, name: str = "audit") -> list[str]:
+        """Return the clusters that have a replica."""
+        return sorted(await self.replicas(name))
 
     async def enforced(self, name: str = "audit") -> list[str]:
         """Return the clusters whose replica enforces."""
@@ -176,6 +198,16 @@ class PolicyWorld:
     async def revisions(self, name: str = "audit") -> list[ControllerRevision]:
         page = await self.hub.client.list(CONTROLLER_REVISION, NS, labels=f"{POLICY_LABEL}={NS}.{name}")
         return sorted(page.items, key=lambda each: each.revision)
+
+    async def verdict(self, name: str = "audit") -> str:
+        """Return the one word for the whole rollout."""
+        return (await self.policy(name)).status.rollout_status
+
+    async def count(self, reason: str, text: str = "") -> int:
+        """Return how often something was told, also where one event stands for several."""
+        found = (await self.hub.client.list(EVENT.untyped(), NS)).items
+        told = [each for each in found if each["reason"] == reason and text in each.get("note", "")]
+        return sum((each.get("series") or {}).get("count", 1) for each in told)
 
     async def events(self) -> list[tuple[str, str]]:
         found = (await self.hub.client.list(EVENT.untyped(), NS)).items

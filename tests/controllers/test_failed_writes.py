@@ -3,7 +3,6 @@
 import asyncio
 import gc
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,49 +14,15 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.rollout_kinds import find
 from echelon.cli.rollout_picture import Picture, draw
-from echelon.controllers.running import Controllers
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
-from echelon.hub.client import InProcessClient
 from echelon.hub.controllers import run_controllers
-from echelon.hub.server import ROOT
 from echelon.kube.client import DeleteOptions
 from echelon.kube.errors import ApiError, Forbidden, Invalid, TooManyRequests, Unavailable
-from echelon.kube.metrics import Metrics
 from tests.controllers.hub import NS
+from tests.controllers.refusing import Refusal, Refusing, start_refusing
 from tests.controllers.work_world import WorkWorld, progressive, told
 
 SIX = ["a", "b", "c", "d", "e", "f"]
-
-
-Refusal = Callable[[str, Kind[Any], str, JSONObject], ApiError | None]  # verb, kind, namespace, body
-
-
-class Refusing(InProcessClient):
-    """A client of a server that does not take some writes, or takes its time."""
-
-    refuses: Refusal | None = None
-    seconds: float = 0.0
-    asked: int = 0
-
-    async def create(self, kind: Kind[Any], body: dict[str, Any], namespace: str = "", **options: Any) -> Any:
-        await self._ask("create", kind, namespace, body)
-        return await super().create(kind, body, namespace, **options)
-
-    async def patch(self, kind: Kind[Any], name: str, patch: Any, namespace: str = "", **options: Any) -> Any:
-        await self._ask("patch", kind, namespace, patch.body)
-        return await super().patch(kind, name, patch, namespace, **options)
-
-    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", **options: Any) -> None:
-        await self._ask("delete", kind, namespace, {})
-        await super().delete(kind, name, namespace, **options)
-
-    async def _ask(self, verb: str, kind: Kind[Any], namespace: str, body: JSONObject) -> None:
-        if self.seconds and kind.resource == MANIFEST_WORK.resource:
-            await asyncio.sleep(self.seconds)
-        error = self.refuses(verb, kind, namespace, body) if self.refuses is not None else None
-        if error is not None:
-            self.asked += 1
-            raise error
 
 
 def works_of(*clusters: str, error: Callable[[], ApiError]) -> Refusal:
@@ -72,20 +37,7 @@ def works_of(*clusters: str, error: Callable[[], ApiError]) -> Refusal:
 
 def start(world: WorkWorld, refuses: Refusal | None = None, seconds: float = 0.0) -> Refusing:
     """Start the controller of work sets on such a server."""
-    client = Refusing(world.hub.client._cluster, ROOT)
-    client.refuses, client.seconds = refuses, seconds
-    chance = Random(0)  # noqa: S311 - repeatable on purpose
-    made = Controllers(
-        client,
-        world.hub.clock,
-        ("work-sets",),
-        random=chance,
-        metrics=Metrics(),
-        instance="test",
-        settings=world.hub.settings,
-    )
-    world.hub.controllers.append(asyncio.create_task(made.run()))
-    return client
+    return start_refusing(world.hub, "work-sets", refuses, seconds)
 
 
 async def stored(world: WorkWorld) -> set[str]:

@@ -10,9 +10,11 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP, SECRET
+from echelon.api.crd import crd
 from echelon.api.events import EVENT
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
+from echelon.api.policy import POLICY
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
@@ -129,6 +131,28 @@ def test_an_accepted_cluster_gets_a_namespace_and_its_agent_rights_in_it_only() 
         name = "system:serviceaccount:a:echelon-agent"
         assert len((await InProcessClient(logical, User(name)).list(MANIFEST_WORK, "a")).items) == 1
         await refused(InProcessClient(logical, User("system:serviceaccount:b:echelon-agent")), MANIFEST_WORK, "w", "a")
+
+    told(story)
+
+
+def test_an_agent_reads_the_policies_of_its_namespace_and_writes_only_what_it_says_of_them() -> None:
+    async def story(hub: Hub) -> None:
+        await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(POLICY))
+        hub.start(CONTROLLER)
+        await hub.clusters(["a", "b"])
+        await hub.settle()
+        spec = {"disabled": False, "remediationAction": "inform", "policy-templates": []}
+        for name in ("a", "b"):
+            await hub.create(POLICY, "ns.p", name, spec=spec)
+        mine = InProcessClient(hub.client._cluster, User("agent", (agent_group("a"), "system:authenticated")))
+        assert [each.metadata.name for each in (await mine.list(POLICY, "a")).items] == ["ns.p"]
+        await _try(mine, "watch", POLICY, "", "a")
+        await _try(mine, "get", POLICY, "ns.p", "a")
+        await _try(mine, "status", POLICY, "ns.p", "a")
+        await refused(mine, POLICY, "ns.p", "a", "patch delete create")
+        await refused(mine, POLICY, "ns.p", "b")
+        await refused(mine, POLICY, "ns.p", "b", "status")
+        await refused(mine, POLICY, "", "", "list watch")
 
     told(story)
 

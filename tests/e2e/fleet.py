@@ -2,8 +2,8 @@
 
 Everything of Echelon is a process of its own that was started from the command line, with the token of its service
 account on the hub and nothing else there: the controllers with the rights that the guide gives them, each agent with
-those that its cluster got when it was accepted. Members run Deployments with Kubernetes' own controllers; only the
-machines are missing, whose part kwok plays.
+those that its cluster got when it was accepted, and on its cluster with those of the guide. Members run Deployments with
+Kubernetes' own controllers; only the machines are missing, whose part kwok plays.
 """
 
 import json
@@ -17,13 +17,16 @@ from types import TracebackType
 from typing import Self
 
 from echelon.api.base import JSONObject
+from echelon.controllers.running import NAMES, POLICY_NAMES
 from tests.environment import ControlPlane, Programs, start_together
 from tests.environment.processes import ProcessGroup, Server
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 PATIENCE_SECONDS = 150.0
 HUB = "hub"
-RIGHTS = Path(__file__).parents[2] / "docs" / "rights.yaml"
+DOCS = Path(__file__).parents[2] / "docs"
+RIGHTS, MEMBER_RIGHTS = DOCS / "rights.yaml", DOCS / "member-rights.yaml"
+CONTROLLERS = ",".join((*NAMES, *POLICY_NAMES))
 _PYTHON = Path(sys.executable)
 
 
@@ -75,12 +78,12 @@ class Fleet:
             plane.stop()
 
     def _install(self) -> None:
-        crds = self.echelon("crds")
+        crds = self.echelon("crds", "--controllers", CONTROLLERS)
         self.kubectl("apply", "--server-side", "-f", "-", stdin=crds.text)
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         self.kubectl("apply", "-f", str(RIGHTS))
         identity = self._identify("echelon-controllers", "echelon-system")
-        self._start("controllers", "run", "--kubeconfig", str(identity))
+        self._start("controllers", "run", "--kubeconfig", str(identity), "--controllers", CONTROLLERS)
 
     def _register(self) -> None:
         """Accept the clusters, and give each of its agents the identity that an accepted cluster has."""
@@ -96,6 +99,8 @@ class Fleet:
         for name in self._clusters:
             self._wait_for("HubAcceptedManagedCluster", name)
             self._identify("echelon-agent", name)
+            self.kubectl("apply", "-f", str(MEMBER_RIGHTS), where=name)
+            self._identify("echelon-agent", "echelon-agent", name)
             self.start_agent(name)
         for name in self._clusters:
             self._wait_for("ManagedClusterConditionAvailable", name)
@@ -106,10 +111,10 @@ class Fleet:
 
         self.until(so, f"{cluster} is not {condition}")
 
-    def _identify(self, account: str, namespace: str) -> Path:
-        """Write the kubeconfig of a service account of the hub."""
-        path, access = self.identity(namespace), self._planes[HUB].access
-        token = self.kubectl("create", "token", account, "-n", namespace).strip()
+    def _identify(self, account: str, namespace: str, where: str = HUB) -> Path:
+        """Write the kubeconfig of a service account of the hub, or of a member."""
+        path, access = self.identity(namespace, where), self._planes[where].access
+        token = self.kubectl("create", "token", account, "-n", namespace, where=where).strip()
         target = ("config", f"--kubeconfig={path}")
         authority = f"--certificate-authority={access.keys / 'ca.crt'}"
         self.kubectl(*target, "set-cluster", "hub", f"--server={access.url}", authority, "--embed-certs")
@@ -123,13 +128,13 @@ class Fleet:
         """The address of the hub, as agents know it."""
         return self._planes[HUB].access.url
 
-    def identity(self, namespace: str) -> Path:
-        """Return the kubeconfig with which the account of a namespace, that of an agent, speaks to the hub."""
-        return self._directory / f"hub-{namespace}"
+    def identity(self, namespace: str, where: str = HUB) -> Path:
+        """Return the kubeconfig with which the account of a namespace, that of an agent, speaks to a server."""
+        return self._directory / f"{where}-{namespace}"
 
     def start_agent(self, cluster: str) -> None:
         """Start the agent of a cluster."""
-        identity, own = self.identity(cluster), self._kubeconfig(cluster)
+        identity, own = self.identity(cluster), self.identity("echelon-agent", cluster)
         options = ("--cluster", cluster, "--hub-kubeconfig", str(identity), "--kubeconfig", str(own))
         self._agents[cluster] = self._start(f"agent-{cluster}", "agent", *options)
 

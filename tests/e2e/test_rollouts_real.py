@@ -4,8 +4,6 @@ Each test has its own namespace and leaves the fleet as it found it. None assert
 thing happens after another is read from the times that are written on the objects.
 """
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,27 +12,12 @@ import pytest
 
 from echelon.agent.settings import hub_hash
 from echelon.api.base import JSONObject
-from tests.e2e.fleet import PROGRAMS, Answer, Fleet
-from tests.environment import Programs
-from tests.environment.fixtures import REQUIRED
+from tests.e2e.conftest import CLUSTERS
+from tests.e2e.fleet import Answer, Fleet
 
 pytestmark = pytest.mark.xdist_group("fleet")
 
-CLUSTERS = {
-    "west": {"common-profile": "true", "prod-canary-west": ""},
-    "east": {"common-profile": "true", "prod-canary-east": ""},
-    "south": {"common-profile": "true"},
-}
 ON_HUB, ON_CLUSTER = "work.open-cluster-management.io", "cluster.open-cluster-management.io"
-
-
-@pytest.fixture(scope="module")
-def fleet(kubernetes: Programs, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    if not kubernetes.has(PROGRAMS):
-        told = f"no real fleet: {kubernetes.directory} does not have all of {', '.join(PROGRAMS)}"
-        pytest.fail(told, pytrace=False) if os.environ.get(REQUIRED) else pytest.skip(told)
-    with Fleet(kubernetes, kubectl, tmp_path_factory.mktemp("fleet"), CLUSTERS) as running:
-        yield running
 
 
 @dataclass(frozen=True)

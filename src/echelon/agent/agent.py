@@ -1,18 +1,18 @@
 """The agent of one cluster: its registration, and families of reconcilers that share caches, put together and run.
 
 It may share a process with a thousand others, so what it does not need at the moment must not exist: a cluster that
-has not been accepted has no caches, and a cluster without works has two idle streams and a timer.
+has not been accepted has no caches, and a cluster without works and policies has three idle streams and a timer.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 from echelon.agent.context import AgentContext, Family
 from echelon.agent.executor import ActAs
-from echelon.agent.member_kinds import ensure_served
+from echelon.agent.policy.family import policy_controllers
 from echelon.agent.registration import Registration
+from echelon.agent.running import run_families
 from echelon.agent.settings import Settings
 from echelon.agent.work_controllers import work_controllers
 from echelon.engine.work.identity import Identity
@@ -22,7 +22,7 @@ from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 
 # What agents do beyond registration; each is given the context and says what is to be run.
-FAMILIES: tuple[Callable[[AgentContext], Family], ...] = (work_controllers,)
+FAMILIES: tuple[Callable[[AgentContext], Family], ...] = (work_controllers, policy_controllers)
 
 
 class Agent:
@@ -72,16 +72,4 @@ class Agent:
         """Join the fleet and work until cancelled; the first failure that nobody handled ends everything."""
         cluster = await self._registration.join()
         self.context.identity.cluster_uid = cluster.metadata.uid
-        for family in self._families:
-            for kind in family.member_kinds:
-                await ensure_served(self.context.member, kind)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._registration.run(), name=self._registration.name)
-                for informer in self.context.informers:
-                    group.create_task(informer.run(), name=f"informer of {informer.kind.plural}")
-                for family in self._families:
-                    for controller in family.controllers:
-                        group.create_task(controller.run(), name=controller.name)
-        finally:
-            await self.context.object_watches.close()
+        await run_families(self.context, self._families, self._registration)

@@ -3,10 +3,10 @@
 A kind is listed and kept once, however many reconcilers look at it, and the limit to watches is that of the agent.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from echelon.agent.discovery import ServedKinds
 from echelon.agent.executor import ActAs
@@ -27,6 +27,13 @@ from echelon.kube.reconciler import Reconciler
 T = TypeVar("T")
 
 _LAST_RETRY_SECONDS = 60.0
+
+
+class Selectors(TypedDict, total=False):
+    """Which objects of a kind are meant."""
+
+    labels: str
+    fields: str
 
 
 class Runnable(Protocol):
@@ -64,7 +71,7 @@ class AgentContext:
     metrics: Metrics
     settings: Settings
     act_as: ActAs | None = None
-    _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)  # by side and kind
+    _informers: dict[Hashable, Informer[Any]] = field(default_factory=dict)  # by side, kind and selection
 
     def __post_init__(self) -> None:
         self.kinds = ServedKinds(self.server)
@@ -80,13 +87,23 @@ class AgentContext:
         """All informers that were asked for."""
         return list(self._informers.values())
 
+    def branch(self) -> "AgentContext":
+        """Return a context for what runs only at times, with informers and watches of its own that end with it."""
+        return replace(self, _informers={})
+
     def hub_informer(self, kind: Kind[T]) -> Informer[T]:
         """Return the informer of what the hub has of a kind for this cluster."""
-        return self._informer("hub", kind, self.cluster, None)
+        return self._informer("hub", kind, self.cluster)
 
-    def member_informer(self, kind: Kind[T], indexers: Mapping[str, Indexer[T]] | None = None) -> Informer[T]:
-        """Return the informer of a kind on the cluster. Whoever needs indexes is the first to ask."""
-        return self._informer("member", kind, "", indexers)
+    def member_informer(
+        self,
+        kind: Kind[T],
+        indexers: Mapping[str, Indexer[T]] | None = None,
+        namespace: str = "",
+        **selectors: Unpack[Selectors],
+    ) -> Informer[T]:
+        """Return the informer of a kind on the cluster, or of some of it. Whoever needs indexes is the first to ask."""
+        return self._informer("member", kind, namespace, indexers, **selectors)
 
     def member_controller(self, name: str, reconciler: Reconciler) -> Controller:
         """Return a controller that writes to the cluster; it watches nothing yet."""
@@ -122,14 +139,22 @@ class AgentContext:
         )
 
     def _informer(
-        self, side: str, kind: Kind[T], namespace: str, indexers: Mapping[str, Indexer[T]] | None
+        self,
+        side: str,
+        kind: Kind[T],
+        namespace: str,
+        indexers: Mapping[str, Indexer[T]] | None = None,
+        **selectors: Unpack[Selectors],
     ) -> Informer[T]:
-        made = self._informers.get((side, kind.resource))
+        asked = (side, kind.resource, kind.type, namespace, tuple(sorted(selectors.items())))
+        made = self._informers.get(asked)
         if made is not None:
             if indexers:
                 raise ValueError(f"{kind.resource} has an informer already, and it may be without these indexes")
             return made
         client = self.hub if side == "hub" else self.member
-        made = Informer(client, kind, namespace, indexers=indexers, random=self.random, metrics=self.metrics)
-        self._informers[side, kind.resource] = made
+        made = Informer(
+            client, kind, namespace, indexers=indexers, random=self.random, metrics=self.metrics, **selectors
+        )
+        self._informers[asked] = made
         return made

@@ -4,6 +4,9 @@ An agent has no business with what it did not apply, so an object is watched by 
 a kind in a namespace do they share one watch; never secrets, and never what has no namespace. There is a limit to
 watches: a work of a thousand objects must not open a thousand streams. Where there would be too many, sharing begins
 earlier. What is beyond the limit even so is not watched, and whoever wants to know asks.
+
+A policy may be about all objects of a kind, or about those of one name in many namespaces. Then that is what is
+watched, because somebody said so.
 """
 
 import asyncio
@@ -25,7 +28,11 @@ SHARED_ABOVE = 10  # so many objects of a kind in a namespace have a watch each;
 
 
 class ObjectRef(NamedTuple):
-    """An object that may exist, under the version of its kind through which it is read."""
+    """An object that may exist, under the version of its kind through which it is read.
+
+    Without a name it stands for all objects of its namespace, and without a namespace, where its kind has them, for
+    those of all.
+    """
 
     kind: Kind[JSONObject]
     namespace: str
@@ -92,20 +99,30 @@ class ObjectWatches:
 
     def is_watched(self, ref: ObjectRef) -> bool:
         """Whether changes of an object are heard of."""
-        watch = self._watches.get(self._scope(ref))
-        return watch is not None and watch.informer.synced
+        return self._informer(ref) is not None
 
-    def cached(self, ref: ObjectRef, known: JSONObject | None) -> Found | Absent | None:
-        """Return an object as it is now; nothing if one has to ask. `known` is how it was last seen or written."""
-        watch = self._watches.get(self._scope(ref))
-        if watch is None or not watch.informer.synced:
+    def cached(
+        self, ref: ObjectRef, known: JSONObject | None = None, *, within: ObjectRef | None = None
+    ) -> Found | Absent | None:
+        """Return an object as it is now; nothing if one has to ask. `known` is how it was last seen or written.
+
+        `within` is what is watched, if that is more than the object.
+        """
+        informer, key = self._informer(within or ref), Key(ref.namespace, ref.name)
+        if informer is None:
             return None
-        if known is not None:
-            version = known["metadata"].get("resourceVersion", "")
-            if not watch.informer.shows(Key(ref.namespace, ref.name), version):
-                return Found(known)
-        live = watch.informer.get(Key(ref.namespace, ref.name))
+        if known is not None and not informer.shows(key, known["metadata"].get("resourceVersion", "")):
+            return Found(known)
+        live = informer.get(key)
         return Absent() if live is None else Found(live)
+
+    def listed(self, ref: ObjectRef, namespace: str = "") -> list[JSONObject] | None:
+        """Return the objects that a watch of many shows, of one namespace if that is said; nothing if one has to ask.
+
+        What is asked for one by one is not all that there is.
+        """
+        informer = self._informer(ref) if not ref.name else None
+        return None if informer is None else informer.values(namespace)
 
     async def close(self) -> None:
         """End all watches."""
@@ -124,11 +141,14 @@ class ObjectWatches:
         if not objects:
             del self._objects[shared]
             self._shared.discard(shared)  # not before: who shares once and no more would begin anew each time
+        elif not ref.name and not _may_share(ref):
+            self._shared.discard(shared)  # who needed all of them is gone, and nobody else may look at all of them
 
     def _start_and_stop(self) -> None:
         """Start and stop watches, so that they cover what is wanted as far as that is possible."""
         for shared, objects in self._objects.items():
-            if len(objects) > SHARED_ABOVE and _may_share(next(iter(objects))):
+            many = len(objects) > SHARED_ABOVE and _may_share(next(iter(objects)))
+            if many or any(not ref.name for ref in objects):
                 self._shared.add(shared)
         needed = self._needed()
         while len(needed) > self._limit and (best := self._best_to_share()):
@@ -152,6 +172,11 @@ class ObjectWatches:
             if len(objects) > 1 and shared not in self._shared and _may_share(next(iter(objects)))
         ]
         return max(candidates)[1] if candidates else None
+
+    def _informer(self, ref: ObjectRef) -> Informer[JSONObject] | None:
+        """Return who knows of an object; nobody if it is not watched, or not everything has come yet."""
+        watch = self._watches.get(self._scope(ref))
+        return watch.informer if watch is not None and watch.informer.synced else None
 
     def _scope(self, ref: ObjectRef) -> _WatchScope:
         shared = _shared_scope(ref)
@@ -181,4 +206,4 @@ def _shared_scope(ref: ObjectRef) -> _WatchScope:
 
 def _may_share(ref: ObjectRef) -> bool:
     """Whether others' objects may be looked at for the sake of ours: secrets are nobody else's business."""
-    return ref.kind.namespaced and (ref.kind.group, ref.kind.plural) != ("", "secrets")
+    return ref.namespace != "" and (ref.kind.group, ref.kind.plural) != ("", "secrets")

@@ -14,9 +14,9 @@ from dataclasses import replace
 import msgspec
 
 from echelon.agent.context import AgentContext
-from echelon.agent.hub_works import HubWorks
 from echelon.agent.manifest_applier import ManifestApplier
 from echelon.agent.manifest_result import ManifestResult, is_transient
+from echelon.agent.newest_objects import NewestObjects
 from echelon.agent.object_watches import ObjectRef
 from echelon.agent.records import RecordBeingDeleted, Records
 from echelon.agent.settings import FINALIZER, HUB_MANAGER
@@ -32,6 +32,7 @@ from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_
 from echelon.engine.work.removal import ResourceKey, merged_resources, resource_key_of, split_by_wanted
 from echelon.engine.work.reporting import Found, LiveState, look_again, report
 from echelon.kube.cache import identity_of
+from echelon.kube.client import WriteOptions
 from echelon.kube.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooLarge
 from echelon.kube.informer import Informer
 
@@ -51,7 +52,7 @@ class WorkReconciler:
     def __init__(
         self, context: AgentContext, informer: Informer[ManifestWork], records: Records, applier: ManifestApplier
     ) -> None:
-        self._works = HubWorks(context.hub, informer, HUB_MANAGER)
+        self._works = NewestObjects(context.hub, informer, WriteOptions(field_manager=HUB_MANAGER))
         self._records = records
         self._applier = applier
         self._watches = context.object_watches

@@ -14,6 +14,9 @@ from echelon.api.kinds import Column, Kind
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from echelon.api.policy import GROUP, REMEDIATION_ACTIONS, ComplianceHistory, PendingChanges
 
+# On the CRDs of kinds that templates of policies can have; agents look for it before they create an object of one.
+TEMPLATE_KIND = (f"{GROUP}/policy-type", "template")
+
 _MUST_HAVE = ("MustHave", "Musthave", "musthave", "MustOnlyHave", "Mustonlyhave", "mustonlyhave")
 _MUST_NOT_HAVE = ("MustNotHave", "Mustnothave", "mustnothave")
 _SEVERITIES = ("low", "Low", "medium", "Medium", "high", "High", "critical", "Critical")
@@ -224,8 +227,7 @@ CONFIGURATION_POLICY = Kind(
     ConfigurationPolicy,
     status=True,
     columns=(Column("Compliance state", ".status.compliant"),),
-    # What upstream's agent looks for before it creates a template's object.
-    crd_labels=((f"{GROUP}/policy-type", "template"),),
+    crd_labels=(TEMPLATE_KIND,),
 )
 
 KINDS: tuple[Kind[Any], ...] = (CONFIGURATION_POLICY,)

@@ -17,6 +17,7 @@ _COMMANDS = {
     "hub": "Run the embedded hub in the foreground.",
     "lint": "Look at placements and work sets that are still files.",
     "placement": "Look at placements, and ask why.",
+    "policy": "Look at policies: compliance, and what enforcing would change.",
     "rollout": "Watch rollouts, ask what they wait for, steer them.",
     "run": "Run controllers against a hub.",
     "up": "Run a hub, the controllers and a simulated fleet.",

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,9 @@ from random import Random
 
 import click
 
-from echelon.agent.agent import Agent
+from echelon.agent.agent import FAMILIES, Agent
+from echelon.agent.context import AgentContext, Family
+from echelon.agent.policy.family import policy_controllers
 from echelon.agent.settings import MANAGER, Settings
 from echelon.agent.settings import hub_hash as hash_of
 from echelon.cli.connection import Connection, errors_said
@@ -49,6 +51,7 @@ class _AgentOptions:
     agent_id: str
     hub_hash: str
     settings: Settings
+    policies: bool
     metrics_listen: Address | None
 
 
@@ -105,6 +108,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.IntRange(1, 1024),
     help="Report lists and objects as JSON up to this many bytes; not at all if not given.",
 )
+@click.option(
+    "--policies/--no-policies",
+    default=True,
+    show_default=True,
+    help="Look after the policies that the hub has for the cluster.",
+)
 @probed
 @logged()
 def agent(
@@ -121,9 +130,10 @@ def agent(
     max_feedback_watch: int,
     workers: int,
     max_json_raw_length: int | None,
+    policies: bool,
     metrics_listen: Address | None,
 ) -> None:
-    """Register a cluster with a hub and apply the works that the hub has for it, until SIGTERM or Ctrl-C."""
+    """Register a cluster with a hub and apply the hub's works and policies for it, until SIGTERM or Ctrl-C."""
     if hub_kubeconfig is None and hub_context is None:
         raise click.UsageError("say where the hub is: --hub-kubeconfig, --hub-context, or both")
     settings = Settings(
@@ -135,7 +145,12 @@ def agent(
     )
     hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
     with errors_said():
-        run_main(_serve(_AgentOptions(cluster, hub, member, agent_id, hub_hash, settings, metrics_listen)))
+        run_main(_serve(_AgentOptions(cluster, hub, member, agent_id, hub_hash, settings, policies, metrics_listen)))
+
+
+def families_with(*, policies: bool) -> list[Callable[[AgentContext], Family]]:
+    """Return what an agent does, with policies or without."""
+    return [each for each in FAMILIES if policies or each is not policy_controllers]
 
 
 async def _serve(options: _AgentOptions) -> None:
@@ -156,6 +171,7 @@ async def _serve(options: _AgentOptions) -> None:
             agent_id=options.agent_id,
             settings=options.settings,
             act_as=_Impersonating(member_config, stack).client,
+            families=families_with(policies=options.policies),
         )
         await stack.enter_async_context(probes(options.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
         working = asyncio.create_task(made.run(), name="agent")

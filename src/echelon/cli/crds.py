@@ -13,7 +13,9 @@ from echelon.api import guards, multicluster, registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import CLUSTER_CLAIM
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.crd import LABELS
+from echelon.api.policy import POLICY
 from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.cli.connection import Connection, errors_said
 from echelon.controllers.running import NAMES, UnknownController, custom_kinds_of
@@ -21,7 +23,7 @@ from echelon.kube.errors import NotFound
 
 # The C library is several times faster, and not everywhere.
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_ON_MEMBERS = frozenset({APPLIED_MANIFEST_WORK.resource, CLUSTER_CLAIM.resource})
+_ON_MEMBERS = frozenset(kind.resource for kind in (APPLIED_MANIFEST_WORK, CLUSTER_CLAIM, POLICY, CONFIGURATION_POLICY))
 
 
 @click.command()

@@ -17,7 +17,7 @@ from echelon.api.base import JSONObject
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.process import run, stop_on_signals
 from echelon.cli.rollout_kinds import find
-from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture, draw
+from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture
 from echelon.cli.rollout_tree import Screen, tree
 from echelon.cli.up import say, started
 from echelon.fleet.local import Local, Settings
@@ -79,7 +79,7 @@ async def _follow(client: Client) -> Picture:
     while True:
         with suppress(NotFound):
             _, found = await find(client, _NAME, _NAMESPACE)
-            picture = draw(found.subject, found.objects, datetime.now(UTC))
+            picture = found.picture(datetime.now(UTC))
             screen.show(picture)
             if picture.over and picture.total:
                 return picture

@@ -1,4 +1,4 @@
-"""`echelon lint`: what is wrong with placements and work sets, before they are applied."""
+"""`echelon lint`: what is wrong with placements, work sets and policies, before they are applied."""
 
 import sys
 from collections.abc import Iterator
@@ -23,10 +23,11 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format to print.")
 def lint(sources: tuple[str, ...], output: str) -> None:
-    """Look at placements and work sets that are still files.
+    """Look at placements, work sets, policies and bindings that are still files.
 
-    Finds older spellings of fields, strategies that cannot be carried out, mandatory groups that the placement in the
-    same files does not have, and what is hardly meant. The exit code is 1 if there is an error; warnings are no errors.
+    Finds older spellings of fields, strategies that cannot be carried out or have no effect, mandatory groups that the
+    placement in the same files does not have, templates that are never enforced, and what is hardly meant. The exit
+    code is 1 if there is an error; warnings are no errors.
     """
     found = look_at(document for source in sources for document in _documents(source))
     if output == "json":

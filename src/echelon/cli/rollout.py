@@ -27,7 +27,6 @@ from echelon.cli.rollout_picture import (
     TIMED_OUT,
     Picture,
     document,
-    draw,
 )
 from echelon.cli.rollout_reading import Found
 from echelon.cli.rollout_tree import Screen, columns, tree
@@ -166,13 +165,13 @@ async def _found(connection: Connection, name: str, namespace: str) -> tuple[Rol
 
 async def _picture(connection: Connection, name: str, namespace: str) -> Picture:
     _, found = await _found(connection, name, namespace)
-    return draw(found.subject, found.objects, datetime.now(UTC))
+    return found.picture(datetime.now(UTC))
 
 
 async def _pictures(connection: Connection, namespace: str) -> list[Picture]:
     async with connection.open() as client:
         found = await find_all(client, namespace)
-    return [draw(each.subject, each.objects, datetime.now(UTC)) for each in found]
+    return [each.picture(datetime.now(UTC)) for each in found]
 
 
 async def _watch(
@@ -184,7 +183,7 @@ async def _watch(
         while True:
             asked = time.monotonic()
             _, found = await find(client, name, namespace)
-            picture = draw(found.subject, found.objects, datetime.now(UTC))
+            picture = found.picture(datetime.now(UTC))
             screen.show(picture)
             now = time.monotonic()
             if picture.over:

@@ -3,17 +3,24 @@
 A rollout is named `KIND/NAME`, as kubectl names objects, or by its name alone where no other kind has it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import click
+import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.api.namespaces import NAMESPACE
+from echelon.api.policy import POLICY
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.cli.rollout_reading import Found
+from echelon.cli.policy_reading import ROOTS
+from echelon.cli.rollout_policies import copy_of, describe_content, read_rollout
+from echelon.cli.rollout_reading import Found, OneLook
 from echelon.cli.rollout_work_sets import describe_template, read_work_set
+from echelon.engine.policy import content as policy_content
 from echelon.engine.rollout.history import rollback_patch
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Reader
@@ -26,6 +33,10 @@ def _nothing_more(_: StoredRevision) -> JSONObject:
     return {}
 
 
+def _original(_: JSONObject) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class RolloutKind:
     """A kind that can be rolled out."""
@@ -34,6 +45,8 @@ class RolloutKind:
     read: Callable[[Reader, JSONObject], Awaitable[Found]]  # from an object of it, and what is around that on the hub
     undo: _Undo = rollback_patch  # the JSON patch that brings a revision back
     describe: Callable[[StoredRevision], JSONObject] = _nothing_more  # more columns for a list of revisions
+    labels: str = ""  # selects, where some objects of the kind are copies, those that are rolled out
+    copy_of: Callable[[JSONObject], str] = _original  # what to tell somebody who names a copy; nothing of others
 
     def is_called(self, name: str) -> bool:
         """Whether somebody means this kind: by its name, plural or short name, with its group or without."""
@@ -43,11 +56,19 @@ class RolloutKind:
 
 ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
     RolloutKind(MANIFEST_WORK_REPLICA_SET, read_work_set, describe=describe_template),
+    RolloutKind(POLICY, read_rollout, policy_content.rollback_patch, describe_content, ROOTS, copy_of),
 )
 
 
 async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, Found]:
     """Read the rollout with a name, which may have its kind before it."""
+    entry, document = await find_document(client, named, namespace)
+    with readable(entry.kind, document):
+        return entry, await entry.read(client, document)
+
+
+async def find_document(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, JSONObject]:
+    """Return the object with a name, which may have its kind before it."""
     of, _, name = named.rpartition("/")
     kinds = [each for each in ROLLOUT_KINDS if not of or each.is_called(of)]
     if not kinds:
@@ -61,30 +82,68 @@ async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind,
         except (NotFound, Forbidden) as error:
             refused.append(error)
     if not found:
-        raise _most_telling(refused)
+        await _missing(client, kinds, name, namespace, refused)
     if len(found) > 1:
         there = ", ".join(f"{each.kind.singular}/{name}" for each, _ in found)
         raise click.ClickException(f"there are several rollouts {name} in namespace {namespace}: {there}")
     entry, document = found[0]
-    return entry, await entry.read(client, document)
+    if told := entry.copy_of(document):
+        raise click.ClickException(told)
+    return entry, document
+
+
+@contextmanager
+def readable(kind: Kind[Any], document: JSONObject) -> Iterator[None]:
+    """Say which object it is, and why, if it does not fit its type."""
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        meta = document["metadata"]
+        name = f"{kind.singular} {meta['namespace']}/{meta['name']}"
+        raise click.ClickException(f"{name} cannot be read: {error}") from error
+
+
+async def _missing(
+    client: Reader, kinds: Sequence[RolloutKind], name: str, namespace: str, refused: Sequence[ApiError]
+) -> NoReturn:
+    """Say why nothing was found: perhaps somebody may not look, or looks in a namespace that does not exist."""
+    telling = _most_telling(refused)
+    if isinstance(telling, Forbidden):
+        raise telling
+    try:
+        await client.get(NAMESPACE.untyped(), namespace)
+    except NotFound as error:
+        raise NotFound(f"there is no namespace {namespace}") from error
+    except Forbidden:  # and so it may well exist
+        pass
+    if len(kinds) == 1:
+        raise telling
+    there = " or ".join(each.kind.singular for each in kinds)
+    raise NotFound(f'{there} "{name}" not found in namespace {namespace}')
 
 
 async def find_all(client: Reader, namespace: str) -> list[Found]:
     """Read the rollouts of a namespace, or of all if none is named; of the kinds that the hub serves."""
     found: list[Found] = []
     refused: list[ApiError] = []
+    client = OneLook(client)  # what several of them have around them is read once
     for each in ROLLOUT_KINDS:
         try:
-            documents = (await client.list(each.kind.untyped(), namespace)).items
+            documents = (await client.list(each.kind.untyped(), namespace, labels=each.labels)).items
         except (NotFound, Forbidden) as error:
             refused.append(error)
             continue
-        found += [await each.read(client, document) for document in documents]
+        for document in documents:
+            try:
+                with readable(each.kind, document):
+                    found.append(await each.read(client, document))
+            except click.ClickException as error:  # which says nothing against the others
+                click.echo(error.message, err=True)
     if len(refused) == len(ROLLOUT_KINDS):
         raise _most_telling(refused)
     return found
 
 
-def _most_telling(refused: list[ApiError]) -> ApiError:
+def _most_telling(refused: Sequence[ApiError]) -> ApiError:
     """Return why nothing was found: perhaps somebody may not look."""
     return next((each for each in refused if isinstance(each, Forbidden)), refused[0])

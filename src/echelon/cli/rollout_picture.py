@@ -53,6 +53,7 @@ ABORTING, ABORTED, HELD, NO_CLUSTERS = "going back", "aborted", "held", "no clus
 DISTURBED = "disturbed"  # it was complete, and a cluster that had it does not work at the moment
 _HELD_REASONS = ("RemovalHeld",)
 FINISHED = "finished, not everywhere"  # whatever failed was tolerated, and nobody waits any more
+DISABLED = "disabled"  # it is meant for nobody at the moment
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class ObjectLine:
     title: str
     state: str
     message: str
+    preview: bool = False  # of a content that the cluster only looks at so far
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Picture:
     counts: Mapping[str, int]
     groups: tuple[GroupLine, ...]
     kind: str = ""
+    note: str = ""  # what whoever looks could not see
 
     @property
     def total(self) -> int:
@@ -120,20 +123,23 @@ class Picture:
     @property
     def over(self) -> bool:
         """Whether waiting is of no use any more."""
-        return self.state in (COMPLETE, FINISHED, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS)
+        return self.state in (COMPLETE, FINISHED, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
 
 
 _Objects: TypeAlias = Mapping[str, Sequence[ObjectLine]]
 
 
-def draw(subject: Subject, objects: _Objects, now: datetime) -> Picture:
-    """Draw a rollout as it is now; `objects` are those on each cluster."""
+def draw(subject: Subject, objects: _Objects, now: datetime, *, recalls: bool = False) -> Picture:
+    """Draw a rollout as it is now; `objects` are those on each cluster.
+
+    `recalls`: an abort that has nothing to put back takes the content back where it was released.
+    """
     rollout = roll_out(subject, now)
     groups = tuple(line for ref in rollout.references for line in _groups(ref, rollout, objects, now))
     counts: Counter[str] = Counter()
     for group in groups:
         counts.update(group.counts)
-    state, message = _state(rollout)
+    state, message = _state(rollout, recalls=recalls)
     meta = subject.metadata
     made = datetime.fromisoformat(meta.creation_timestamp) if meta.creation_timestamp else now
     return Picture(
@@ -150,7 +156,7 @@ def draw(subject: Subject, objects: _Objects, now: datetime) -> Picture:
     )
 
 
-def _state(rollout: Rollout) -> tuple[str, str]:
+def _state(rollout: Rollout, *, recalls: bool) -> tuple[str, str]:
     subject = rollout.subject
     if subject.metadata.deletion_timestamp:
         return DELETING, f"its {subject.noun}s are being deleted"
@@ -164,7 +170,7 @@ def _state(rollout: Rollout) -> tuple[str, str]:
     if (missing := missing_group(rollout)) is not None:
         return HELD, missing.message
     if rollout.control.aborted:
-        return _way_back(rollout)
+        return _way_back(rollout, recalls=recalls)
     if not rollout.has_clusters:
         return _nobody(rollout)
     return _progress(rollout)
@@ -178,7 +184,9 @@ def _progress(rollout: Rollout) -> tuple[str, str]:
         return COMPLETE, ""
     for ref in rollout.references:
         if ref.decision is not None and ref.decision.blocked:
-            return _STATES[ref.decision.blocked], ref.decision.blocked_message
+            held = rollout.subject.hold is not None and rollout.subject.hold.wait is Wait.HELD
+            state = HELD if held and ref.decision.blocked is Wait.HELD else _STATES[ref.decision.blocked]
+            return state, ref.decision.blocked_message
     if rollout.unbound and _is_at_rest(rollout):
         return HELD, unbound_clusters(rollout)
     if rollout.finished:
@@ -215,8 +223,13 @@ def _is_at_rest(rollout: Rollout) -> bool:
     return all(one.failed or (one.phase in done and not one.in_flight) for one in rollout.cluster_decisions)
 
 
-def _way_back(rollout: Rollout) -> tuple[str, str]:
+def _way_back(rollout: Rollout, *, recalls: bool) -> tuple[str, str]:
     """Tell of an abort: it is over when the earlier revision is wherever it can be."""
+    if rollout.rollback_to is None and recalls:
+        released = [each.cluster for each in rollout.holdings.values() if rollout.is_current(each)]
+        if released:
+            return ABORTING, f"aborted: no earlier revision was complete, so {names(released)} are held again"
+        return ABORTED, "aborted: no earlier revision was complete, so everybody is held, and nothing new starts"
     if rollout.rollback_to is None:
         return ABORTED, "aborted: no earlier revision was complete, so nothing is put back and nothing new starts"
     number = rollout.rollback_to.number
@@ -230,7 +243,8 @@ def _way_back(rollout: Rollout) -> tuple[str, str]:
 
 def _nobody(rollout: Rollout) -> tuple[str, str]:
     if rollout.decided:
-        return NO_CLUSTERS, "; ".join(dict.fromkeys(map(_empty, rollout.references)))
+        empty = "; ".join(dict.fromkeys(map(_empty, rollout.references)))
+        return NO_CLUSTERS, empty or "nothing says which clusters are to have it"
     placements = ", ".join(dict.fromkeys(ref.name for ref in rollout.references))
     return ROLLING_OUT, f"{placements} has not decided yet"
 
@@ -265,7 +279,7 @@ def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: d
     removal, noun = rollout.allocations.removal, rollout.subject.noun
     stays = staying(removal, entry.cluster, noun)[1] if gone else ""
     message = "; ".join(filter(None, (said, stays, entry.message)))
-    shown = tuple(objects.get(entry.cluster, ())) if has_it else ()
+    shown = tuple(each for each in objects.get(entry.cluster, ()) if has_it or each.preview)
     return ClusterLine(entry.cluster, state, age, message, shown)
 
 

@@ -1,23 +1,27 @@
 """Reads a rollout from a hub: all that a controller would look at, once, so that both come to the same conclusions."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any, TypeVar, Unpack
 
 from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
+from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.rollout import RolloutStrategy, RolloutSummary
-from echelon.cli.rollout_picture import ObjectLine
+from echelon.cli.rollout_picture import DELETING, DISABLED, ObjectLine, Picture, draw
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.rollout.conditions import BLOCKED, NOT_BOUND, WRITE_FAILED
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
 from echelon.engine.rollout.references import PlacementReference, believable, read_placement
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject, WriteOutcomes
-from echelon.kube.client import Reader
+from echelon.kube.client import Event, ListOptions, Page, Reader, WatchOptions
 from echelon.kube.errors import NotFound
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,51 @@ class Found:
 
     subject: Subject
     objects: Mapping[str, Sequence[ObjectLine]] = field(default_factory=dict)
+    disabled: str = ""  # why no cluster is to have it
+    recalls: bool = False  # an abort that has nothing to put back takes back what was released
+    note: str = ""  # what could not be seen
 
     @property
     def title(self) -> str:
         """What people call it."""
         meta = self.subject.metadata
         return f"{meta.namespace}/{meta.name}"
+
+    def picture(self, now: datetime) -> Picture:
+        """Draw it as it is now."""
+        drawn = replace(draw(self.subject, self.objects, now, recalls=self.recalls), note=self.note)
+        if self.disabled and drawn.state != DELETING:
+            return replace(drawn, state=DISABLED, message=self.disabled)
+        return drawn
+
+
+class OneLook:
+    """A reader that asks for nothing twice. It is for one look: what it says grows old."""
+
+    def __init__(self, client: Reader) -> None:
+        self._client = client
+        self._known: dict[object, asyncio.Future[Any]] = {}
+
+    async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
+        """Return one object."""
+        return await self._once((kind, name, namespace), lambda: self._client.get(kind, name, namespace))
+
+    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
+        """Return the objects of a namespace, or of all when it is empty."""
+        if kind.namespaced and not namespace:  # the contents of a fleet, of which everybody asks for others
+            return await self._client.list(kind, namespace, **options)
+        what = (kind, namespace, *sorted(options.items()))
+        return await self._once(what, lambda: self._client.list(kind, namespace, **options))
+
+    def watch(self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Event[T]]:
+        """Follow changes, as the reader behind this one does."""
+        return self._client.watch(kind, namespace, **options)
+
+    async def _once(self, what: object, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if what not in self._known:
+            self._known[what] = asyncio.ensure_future(ask())
+        found: T = await self._known[what]
+        return found
 
 
 async def references(

@@ -43,10 +43,12 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
     head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
     yield click.style(head, bold=True)
     colour = "green" if picture.state == COMPLETE else "blue" if picture.state == ROLLING_OUT else "yellow"
-    counted = f": {_counted(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    counted = f": {counts_of(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
     yield f"{click.style(picture.state, fg=colour, bold=True)}{counted}"
     if picture.message:
-        yield from _wrapped(picture.message, width, "  ", "  ")
+        yield from wrapped(picture.message, width, "  ", "  ")
+    if picture.note:
+        yield from wrapped(f"({picture.note})", width, "  ", "  ")
     if picture.total:
         yield _bar(picture.counts, picture.total)
     several = len({group.placement for group in picture.groups}) > 1
@@ -60,11 +62,12 @@ def headline(picture: Picture) -> str:
     where = next((group.title for group in picture.groups if group.active), "")
     at = f", at {where}" if where and picture.state != COMPLETE else ""
     because = f": {picture.message}" if picture.message else ""
-    counted = f", {_counted(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    counted = f", {counts_of(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
     return f"{picture.state}{counted}{at}{because}"
 
 
-def _counted(counts: Mapping[str, int], total: int) -> str:
+def counts_of(counts: Mapping[str, int], total: int) -> str:
+    """Return how many clusters stand where."""
     if not total:
         return "no clusters"
     rest = [f"{counts[state]} {state}" for state in _ORDER if state != DONE and counts.get(state)]
@@ -87,9 +90,9 @@ def _group(group: GroupLine, *, last: bool, several: bool, everything: bool, wid
     branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
     mark = _mark_of(group)
     title = f"{group.placement}: {group.title}" if several else group.title
-    text = _counted(group.counts, group.total)
+    text = counts_of(group.counts, group.total)
     head = f"{branch}{mark} {click.style(title, bold=group.active or None)}  {text}"
-    yield from _with_message(head, group.message if group.counts.get(WAITING) else "", f"{below}  ", width)
+    yield from with_message(head, group.message if group.counts.get(WAITING) else "", f"{below}  ", width)
     ordered = sorted(group.clusters, key=lambda line: (_ORDER.index(line.state), line.name))
     shown = [line for line in ordered if everything or line.state in (FAILED, TIMED_OUT, MOVING, SOAKING)]
     more = 0 if everything else max(0, len(shown) - _NAMED)
@@ -116,7 +119,7 @@ def _cluster(line: ClusterLine, indent: str, *, last: bool, everything: bool, wi
     branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
     state = click.style(line.state, fg=_COLOURS.get(line.state))
     head = f"{indent}{branch}{_mark(line.state)} {line.name}  {state}{f' {line.age}' if line.age else ''}"
-    yield from _with_message(head, line.message, f"{indent}{below}  ", width)
+    yield from with_message(head, line.message, f"{indent}{below}  ", width)
     yield from _objects([one for one in line.objects if everything or one.state != DONE], f"{indent}{below}", width)
 
 
@@ -124,19 +127,20 @@ def _objects(objects: Sequence[ObjectLine], indent: str, width: int) -> Iterator
     for number, one in enumerate(objects, start=1):
         branch, below = ("└─ ", "   ") if number == len(objects) else ("├─ ", "│  ")
         head = f"{indent}{branch}{_mark(one.state)} {one.title}"
-        yield from _with_message(head, one.message if one.state != DONE else "", f"{indent}{below}  ", width)
+        yield from with_message(head, one.message if one.state != DONE else "", f"{indent}{below}  ", width)
 
 
-def _with_message(head: str, message: str, below: str, width: int) -> Iterator[str]:
+def with_message(head: str, message: str, below: str, width: int) -> Iterator[str]:
     """Put a message behind what it is about if it fits there, else below it."""
     if not message or len(click.unstyle(head)) + len(message) + 2 <= width:
         yield f"{head}  {message}" if message else head
     else:
         yield head
-        yield from _wrapped(message, width, below, below)
+        yield from wrapped(message, width, below, below)
 
 
-def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+    """Return a text as lines that fit."""
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
 
 

@@ -79,7 +79,8 @@ def abort(*, name: str, connection: Connection, namespace: str) -> None:
                 f"echelon rollout undo {meta.name} -n {meta.namespace} brings an earlier revision back"
             )
         if rollout.history.completed is None:
-            click.echo("no earlier revision was ever complete: nothing is put back, nothing new starts", err=True)
+            rest = "released clusters are held again" if found.recalls else "nothing is put back"
+            click.echo(f"no earlier revision was ever complete: {rest}, nothing new starts", err=True)
         return control.abort(found.subject.revision)
 
     _tell(connection, name, namespace, tell, "is aborted; a new revision or echelon rollout retry ends that")

@@ -21,6 +21,7 @@ from echelon.controllers.running import (
     LEASE_NAMESPACE,
     MULTICLUSTER,
     NAMES,
+    POLICY_NAMES,
     Controllers,
     Lease,
     MissingKinds,
@@ -61,7 +62,8 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     default=",".join(NAMES),
     show_default=True,
     metavar="NAME,...",
-    help="Controllers to run.",
+    help=f"Controllers to run. Those of policies ({', '.join(POLICY_NAMES)}) run where they are named: another one may "
+    "be at work on them.",
 )
 @click.option(
     "--publish-multicluster",
@@ -96,6 +98,12 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     metavar="SECONDS",
     help="How long a cluster that is tainted unreachable or unavailable keeps its content.",
 )
+@click.option(
+    "--allow-all",
+    is_flag=True,
+    help="Where the hub's definition of policies drops their rolloutStrategy, let those without one go everywhere at "
+    "once. Otherwise they are held.",
+)
 @probed
 @click.option(
     "--silent-share",
@@ -115,18 +123,27 @@ def run(
     trust_decisions: bool,
     max_removals: Threshold,
     removal_grace: float,
+    allow_all: bool,
     metrics_listen: Address | None,
     silent_share: float,
 ) -> None:
     """Run controllers in the foreground, until SIGTERM or Ctrl-C.
 
     Of several processes that name the same namespace for their lease, one works and the others wait.
+
+    Whoever names controllers names all of them. With policies, that is:
+
+    \b
+      --controllers placement,cluster-sets,cluster-health,cluster-registration,\\
+    work-sets,work-expiry,policies,policy-sets
     """
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
     names += (MULTICLUSTER,) if publish_multicluster else ()
     lease = Lease(namespace) if leader_elect else None
     try:
-        settings = ControllerSettings(silent_share, trust_decisions, max_removals, timedelta(seconds=removal_grace))
+        settings = ControllerSettings(
+            silent_share, trust_decisions, max_removals, timedelta(seconds=removal_grace), allow_all
+        )
         run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings)))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error

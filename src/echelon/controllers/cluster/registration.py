@@ -1,9 +1,10 @@
 """Lets accepted clusters in: a namespace for each, and rights in it for its agent, and nowhere else.
 
 An agent runs where the hub's administrators have no say, so its credentials must be worth as little as possible to
-whoever steals them: the works, the lease and the events of its own namespace, and the status of its own cluster. It
-cannot read secrets, not even there, and it cannot change its cluster's labels or taints, which decide what it is
-trusted with. When the acceptance is taken back, so are the rights; the namespace and its works stay.
+whoever steals them: the works, the policies, the lease and the events of its own namespace, and the status of its own
+cluster. It cannot read secrets, not even there, it cannot change what policies say, and it cannot change its cluster's
+labels or taints, which decide what it is trusted with. When the acceptance is taken back, so are the rights; the
+namespace and its works stay.
 
 A cluster that is deleted leaves in an order of its own, for which it is given a finalizer. Its rights are not owned by
 it: whoever deletes it together with what it owns would revoke them before they have served their purpose.
@@ -21,6 +22,7 @@ from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
+from echelon.api.policy import GROUP as POLICY
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.service_accounts import SERVICE_ACCOUNT
@@ -217,6 +219,8 @@ def _rules_inside() -> list[JSONObject]:
     return [
         _rule(WORK, ["manifestworks"], ["get", "list", "watch", "update", "patch"]),
         _rule(WORK, ["manifestworks/status"], ["get", "update", "patch"]),
+        _rule(POLICY, ["policies"], ["get", "list", "watch"]),
+        _rule(POLICY, ["policies/status"], ["patch"]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], LEASE_NAME),
         _rule("", ["events"], ["create", "get", "update", "patch"]),

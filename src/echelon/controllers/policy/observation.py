@@ -28,10 +28,10 @@ from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.settings import ControllerSettings
 from echelon.engine.policy.bindings import PLACEMENT_KIND, PlacementName, Way, ways_of
 from echelon.engine.policy.content import PolicyContent, read_content
-from echelon.engine.policy.names import replica_name
+from echelon.engine.policy.names import replica_name, root_of
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.policy.replica import Replica, read_replica
-from echelon.engine.policy.view import PolicyView, read_revision, rule_view
+from echelon.engine.policy.view import PolicyView, placing, read_revision, rule_view
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import KnownDecisions, believed_after, read_request
 from echelon.engine.rollout.references import PlacementReference
@@ -93,10 +93,7 @@ class PolicyObserver:
         known = self._references.known(key.namespace, (each.name for each in names if each.kind == PLACEMENT_KIND))
         placements = self._placements(key, ways, known, now)
         members = {name: tuple(each.spec.policies) for name, each in sets.items()}
-        view = PolicyView(found, self._content(key, found, members), ways, placements)
-        listed = frozenset[str]().union(
-            *(each.placement.groups.clusters for each in view.placing() if each.placement is not None)
-        )
+        listed = _listed(placing(ways, placements))
         replicas = self._replicas(key, listed)
         having = frozenset(replicas)
         departed = having - listed
@@ -106,7 +103,7 @@ class PolicyObserver:
         stale = self._references.stale(key, found.metadata.generation, known, held, self._others(key.namespace))
         view = PolicyView(
             found,
-            view.content,
+            self._content(key, found, members),
             ways,
             placements,
             replicas,
@@ -119,7 +116,8 @@ class PolicyObserver:
             bound.leaving(listed),
             bound.spared(departed, self._settings.removal_grace, now),
             self._settings.max_removals,
-            in_cluster_namespace=caches.clusters.get(Key("", key.namespace)) is not None,
+            in_cluster_namespace=self._is_cluster(key.namespace),
+            is_replica=self._is_cluster(key.namespace) and self._is_replica(key, now),
             keeps_strategy=self._definition.keeps_strategy,
             keeps_status=self._definition.keeps_status,
             allow_all=self._settings.allow_all,
@@ -181,6 +179,17 @@ class PolicyObserver:
                 found[cluster] = read_replica(unlabelled)
         return found
 
+    def _is_replica(self, key: Key, now: datetime) -> bool:
+        """Whether a policy stands where the replica of another one belongs."""
+        caches, root = self._caches, root_of(key.name)
+        if root is None or caches.policies.get(root) is None:
+            return False
+        sets = {each.metadata.name: each for each in caches.sets.values(root.namespace)}
+        ways = ways_of(root, caches.bindings.values(root.namespace), sets)
+        names = (each.placement.name for each in ways if each.placement.kind == PLACEMENT_KIND)
+        known = self._references.known(root.namespace, names)
+        return key.namespace in _listed(placing(ways, self._placements(root, ways, known, now)))
+
     def _is_cluster(self, namespace: str) -> bool:
         return self._caches.clusters.get(Key("", namespace)) is not None
 
@@ -219,3 +228,10 @@ class PolicyObserver:
             for each in self._caches.policies.unreadable.values()
             if (meta := each.metadata).name == name and self._is_cluster(meta.namespace)
         }
+
+
+def _listed(references: Iterable[PlacementReference]) -> frozenset[str]:
+    """Return the clusters that placements select."""
+    return frozenset[str]().union(
+        *(each.placement.groups.clusters for each in references if each.placement is not None)
+    )

@@ -22,6 +22,7 @@ from echelon.controllers.rollout.consistent_reader import ConsistentReader
 from echelon.controllers.rollout.decision_cache import DecisionCache
 from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan, ReadRequest
+from echelon.engine.rollout.annotations import STATUS_ANNOTATION
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
 from echelon.kube.act import Failed, Written
 from echelon.kube.cache import key_of
@@ -34,6 +35,7 @@ STATUS_SECONDS = 1.0
 _STATUS = timedelta(seconds=STATUS_SECONDS)
 # Clocks and timers disagree about the last microseconds of a wait, and looking again and again bridges them badly.
 _LEAST = timedelta(milliseconds=10)
+_OWN_WORDS = frozenset((FAILED_WRITES, STATUS_ANNOTATION))  # annotations that nobody but us writes
 
 
 class HasMetadata(Protocol):
@@ -261,7 +263,7 @@ class RolloutReconciler(Generic[T, C, V]):
 
 def intent_of(meta: ObjectMeta) -> tuple[object, ...]:
     """Return all of an object that people write; its content by its generation."""
-    annotations = {name: value for name, value in meta.annotations.items() if name != FAILED_WRITES}
+    annotations = {name: value for name, value in meta.annotations.items() if name not in _OWN_WORDS}
     return meta.generation, meta.labels, annotations, meta.deletion_timestamp, meta.finalizers
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from echelon.api.keys import Key
-from echelon.api.policy import PolicyExclusion, PolicyPlacement
+from echelon.api.policy import GROUP, PolicyExclusion, PolicyPlacement
 from echelon.api.policy_binding import PlacementBinding, PolicySet
 
 RESTRICTED = "restricted"
@@ -56,6 +56,8 @@ def ways_of(root: Key, bindings: Iterable[PlacementBinding], sets: Mapping[str, 
         restricted, override = binding.sub_filter == RESTRICTED, binding.binding_overrides.remediation_action
         for subject in binding.subjects:
             name = binding.metadata.name
+            if subject.api_group != GROUP:
+                continue
             if (subject.kind, subject.name) == ("Policy", root.name):
                 found.append(Way(name, placement, "", override, restricted))
             elif subject.kind == "PolicySet" and subject.name in sets:

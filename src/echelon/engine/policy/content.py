@@ -7,6 +7,7 @@ edited, or that another hub wrote, is judged by what is in it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -49,6 +50,7 @@ class PolicyContent:
         return {**others, ACTION: action} if action else others
 
 
+@lru_cache(maxsize=1024)  # asked for each of ten thousand replicas, which have hardly more than two of them
 def digest_of(body: str, action: str) -> str:
     """Return the hash of a content, given that of all but its action."""
     return revision_of([body, action.lower()])
@@ -74,7 +76,7 @@ def read_content(root: Key, spec: JSONObject, sets: Mapping[str, Iterable[str]])
     if DEPENDENCIES in spec:
         replica[DEPENDENCIES] = expanded.dependencies(spec[DEPENDENCIES])
     action = str(spec.get(ACTION) or "")
-    return PolicyContent(replica, body_of(replica), action, _is_enforceable(action, templates))
+    return PolicyContent(replica, body_of(replica), action, is_enforceable(spec))
 
 
 def stored_fields(spec: JSONObject) -> JSONObject:
@@ -97,16 +99,23 @@ def rollback_patch(revision: StoredRevision) -> list[JSONObject]:
     return patch
 
 
-def _is_enforceable(action: str, templates: list[JSONObject]) -> bool:
-    own = [_own_action(each) for each in templates]
-    if action:
-        return action.lower() == ENFORCE and any(each != INFORM_ONLY for each in own)
-    return ENFORCE in own
+def is_enforceable(spec: JSONObject) -> bool:
+    """Whether anything of a content would be enforced."""
+    action = str(spec.get(ACTION) or "")
+    return any(effective_action(action, each) == ENFORCE for each in definitions_of(spec))
 
 
-def _own_action(template: JSONObject) -> str:
-    spec = template["objectDefinition"].get("spec")
-    return str(spec.get(ACTION) or "").lower() if isinstance(spec, dict) else ""
+def definitions_of(spec: JSONObject) -> list[JSONObject]:
+    """Return the objects of all templates that have one; nobody has checked what a replica has."""
+    found = (each.get("objectDefinition") for each in spec.get(TEMPLATES) or () if isinstance(each, dict))
+    return [each for each in found if isinstance(each, dict)]
+
+
+def effective_action(action: str, definition: JSONObject) -> str:
+    """Return what is done about a template's object under the action of its policy, in lower case."""
+    spec = definition.get("spec")
+    own = str(spec.get(ACTION) or "").lower() if isinstance(spec, dict) else ""
+    return own if own == INFORM_ONLY or not action else action.lower()
 
 
 @dataclass(frozen=True)

@@ -14,34 +14,15 @@ from echelon.engine.policy.names import (
     CLUSTER_NAME_LABEL,
     CLUSTER_NAMESPACE_LABEL,
     COMPARE_OPTIONS,
-    EVENTS_ANNOTATION,
-    HELD_ANNOTATION,
     OWN_PREFIX,
     ROOT_LABEL,
     TRIGGER_ANNOTATION,
     replica_name,
 )
 from echelon.engine.policy.replica import Replica
-from echelon.engine.rollout.annotations import (
-    RETRIED_ANNOTATION,
-    REVISION_ANNOTATION,
-    TURNED_ANNOTATION,
-    WRITTEN_ANNOTATION,
-)
 
 _FRAMEWORK = f"{GROUP}/"
-# What the hub notes on replicas, and an annotation that others keep there.
-_NOTES = frozenset(
-    (
-        REVISION_ANNOTATION,
-        WRITTEN_ANNOTATION,
-        RETRIED_ANNOTATION,
-        TURNED_ANNOTATION,
-        HELD_ANNOTATION,
-        EVENTS_ANNOTATION,
-        f"{GROUP}/encryption-iv",
-    )
-)
+_OF_CLUSTER = frozenset((CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL))
 
 
 @dataclass(frozen=True)
@@ -57,7 +38,11 @@ class ReplicaMetadata:
         """Return what a policy gives to its replicas."""
         everything = spec.get("copyPolicyMetadata") is not False
         name = replica_name(Key(meta.namespace, meta.name))
-        labels = {key: each for key, each in meta.labels.items() if everything or key.startswith(_FRAMEWORK)}
+        labels = {
+            key: each
+            for key, each in meta.labels.items()
+            if (everything or key.startswith(_FRAMEWORK)) and key not in _OF_CLUSTER
+        }
         annotations = {
             key: each
             for key, each in meta.annotations.items()
@@ -79,9 +64,9 @@ class ReplicaMetadata:
     def patch(self, replica: Replica, notes: Mapping[str, str | None]) -> JSONObject:
         """Return what changes in the metadata of a replica that is also to get, or to lose, some notes."""
         change: JSONObject = {}
-        if labels := _changes(replica.labels, self._labels(replica.cluster), frozenset()):
+        if labels := _changes(replica.labels, self._labels(replica.cluster)):
             change["labels"] = labels
-        annotations = _changes(replica.annotations, self.annotations, _NOTES)
+        annotations = _changes(replica.copied_annotations, self.annotations)
         annotations |= {key: each for key, each in notes.items() if replica.annotations.get(key) != each}
         if annotations:
             change["annotations"] = annotations
@@ -91,8 +76,6 @@ class ReplicaMetadata:
         return {**self.labels, CLUSTER_NAME_LABEL: cluster, CLUSTER_NAMESPACE_LABEL: cluster}
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str], kept: frozenset[str]) -> dict[str, str | None]:
-    if before == after:
-        return {}
-    gone: dict[str, str | None] = {key: None for key in before if key not in after and key not in kept}
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    gone: dict[str, str | None] = {key: None for key in before if key not in after}
     return gone | {key: each for key, each in after.items() if before.get(key) != each}

@@ -6,6 +6,12 @@ Names and labels are upstream's. The annotations are Echelon's, and are never co
 from echelon.api import policy
 from echelon.api.keys import Key
 from echelon.api.policy import GROUP
+from echelon.engine.rollout.annotations import (
+    RETRIED_ANNOTATION,
+    REVISION_ANNOTATION,
+    TURNED_ANNOTATION,
+    WRITTEN_ANNOTATION,
+)
 
 ROOT_LABEL = policy.ROOT_LABEL  # on a replica: <namespace>.<name> of its policy
 CLUSTER_NAME_LABEL = f"{GROUP}/cluster-name"
@@ -22,6 +28,18 @@ ENFORCED_BEFORE_ANNOTATION = "echelon.dev/enforced-before"
 EVENTS_ANNOTATION = "echelon.dev/events-at-release"  # on a replica: the latest report of each template at its release
 STRATEGY_ANNOTATION = "echelon.dev/rollout-strategy"  # on a policy, where the hub does not keep spec.rolloutStrategy
 OWN_PREFIX = "echelon.dev/"
+# What the hub notes on replicas, and an annotation that others keep there.
+NOTES = frozenset(
+    (
+        REVISION_ANNOTATION,
+        WRITTEN_ANNOTATION,
+        RETRIED_ANNOTATION,
+        TURNED_ANNOTATION,
+        HELD_ANNOTATION,
+        EVENTS_ANNOTATION,
+        f"{GROUP}/encryption-iv",
+    )
+)
 
 POLICY_LABEL = "echelon.dev/policy"  # on a stored revision: <namespace>.<name> of its policy
 HASH_LABEL = "echelon.dev/policy-hash"  # on a stored revision: which content it has

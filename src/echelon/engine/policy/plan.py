@@ -6,12 +6,14 @@ somebody else's turn came first.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from echelon.engine.plan import NOTHING, Action, Emit, Plan, Together
+from echelon.engine.policy.kept_status import with_whole_status
 from echelon.engine.policy.names import replica_name
 from echelon.engine.policy.replica import Replica
-from echelon.engine.policy.status import disabled_status, refused_status, status_of
+from echelon.engine.policy.status import StatusWrites, disabled_status, refused_status, status_of
 from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import OVERRIDES_IGNORED, contents_of, subject_of
 from echelon.engine.policy.view import PolicyView
@@ -29,19 +31,21 @@ _LONGEST_NAME = 63  # of a label
 
 def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     """Plan a policy. With `brief` the status is left alone unless one of its conditions changes."""
+    if view.is_replica:
+        return NOTHING  # the policy that it is of puts it right
+    view = with_whole_status(view)
     meta = view.policy.metadata
     strategy = strategy_of(view)
     contents = contents_of(view, strategy)
     subject = subject_of(view, strategy, contents, now)
     if meta.deletion_timestamp:
         return _remove_all(view, subject, "the policy is deleted", now)
-    if refusal := _refusal(view):
-        return Plan(status=refused_status(subject, *refusal, now))
+    if refusal := refusal_of(view):
+        return _with_status(Plan(), refused_status(view, subject, *refusal, now))
     if view.policy.spec.get("disabled"):
-        removed = _remove_all(view, subject, "the policy is disabled", now)
-        # It may have been enabled since: a process that is born into the past would take it off everywhere.
-        claim = (patch_of(subject, {}),) if removed.actions else ()
-        return Plan((*claim, *removed.actions), disabled_status(view, subject, now), removed.look_again_after)
+        return _with_status(
+            _remove_all(view, subject, "the policy is disabled", now), disabled_status(view, subject, now)
+        )
     rollout = roll_out(subject, now)
     if rollout.history.generation > meta.generation:
         # Somebody has rolled out a newer content than the one that we see. Ours would take the fleet back.
@@ -52,9 +56,9 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     due = look_again_after(rollout, now)
     if rollout.not_stored:
         # The rest would rely on it.
-        return Plan(status=status, look_again_after=due)
-    actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status is not None)]
-    actions += _told(view, subject, [each for each in replicas if each.cluster not in rollout.failed_writes])
+        return _with_status(Plan(look_again_after=due), status)
+    actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status.any)]
+    actions += _told(view, subject, replicas)
     if replicas or rollout.allocations.to_delete:
         if not view.confirmed and any(each.new for each in replicas):
             # A process may be born into the past, where a cluster has no replica yet, and would make one.
@@ -62,7 +66,8 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
             actions.insert(0, patch_of(subject, {}))
         actions.append(Together((*(each.writes for each in replicas), *writes.deletions())))
     actions += after_content(rollout, now)
-    return Plan(tuple(actions), status, due, status_waits=True, stops_at_failure=rollout.is_limited)
+    found = Plan(tuple(actions), look_again_after=due, status_waits=True, stops_at_failure=rollout.is_limited)
+    return _with_status(found, status)
 
 
 def plan_gone(replicas: Iterable[Replica]) -> Plan:
@@ -71,7 +76,15 @@ def plan_gone(replicas: Iterable[Replica]) -> Plan:
     return Plan((Together(left),)) if left else NOTHING
 
 
-def _refusal(view: PolicyView) -> tuple[str, str] | None:
+def _with_status(found: Plan, status: StatusWrites) -> Plan:
+    """Return a plan that also tells what there is to tell."""
+    if status.annotation is None:
+        return replace(found, status=status.status)
+    first = () if status.status is None else (status.status,)
+    return replace(found, actions=(*found.actions, *first), status=status.annotation)
+
+
+def refusal_of(view: PolicyView) -> tuple[str, str] | None:
     """Return why a policy cannot be rolled out: a reason, and a message."""
     if view.in_cluster_namespace:
         namespace = view.policy.metadata.namespace

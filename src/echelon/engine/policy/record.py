@@ -38,26 +38,49 @@ class Record:
         entry = self.entries.get(replica.cluster)
         if entry is None or entry.rollout_status != Phase.SUCCEEDED.value:
             return None
-        since = parse_time(entry.rollout_last_transition_time)
+        since, written = parse_time(entry.rollout_last_transition_time), replica.written
         if since is None:
-            return replica.written or replica.stored_at
-        return since if replica.written is None or since >= replica.written else None
+            return written or replica.stored_at
+        return since if written is None or since >= written else None
+
+    def failed_since(self, replica: Replica) -> datetime | None:
+        """Return since when a replica is known to have failed with the content that it has."""
+        entry = self.entries.get(replica.cluster)
+        if entry is None or entry.rollout_status != Phase.FAILED.value:
+            return None
+        since = parse_time(entry.rollout_last_transition_time)
+        return since if since is not None and (replica.written is None or since >= replica.written) else None
 
 
-def status_of_released(replica: Replica, record: Record, soak: timedelta, now: datetime) -> ClusterStatus:
+@dataclass(frozen=True)
+class Soak:
+    """When a success has lasted long enough."""
+
+    lasts: timedelta = timedelta()
+    promoted: datetime | None = None  # a success that is as old as this has
+
+    def is_over(self, since: datetime, now: datetime) -> bool:
+        """Whether it has, if it began at a time."""
+        return now - since >= self.lasts or (self.promoted is not None and since <= self.promoted)
+
+
+def status_of_released(replica: Replica, record: Record, soak: Soak, now: datetime) -> ClusterStatus:
     """Return where a cluster stands that has the content in force.
 
     Who was good for the whole soak stays so until the content changes: what becomes of it later is drift, which is
     told, and blocks nobody. Before that, a failure counts at once. A report that is late says nothing against the last.
     """
     cluster, verdict, good_since = replica.cluster, replica.verdict, record.good_since(replica)
-    if good_since is not None and (verdict is not Phase.FAILED or now >= good_since + soak):
+    if good_since is not None and (verdict is not Phase.FAILED or soak.is_over(good_since, now)):
         return ClusterStatus(cluster, Phase.SUCCEEDED, good_since)
     if verdict is Phase.SUCCEEDED:
         # Where there is no room for the hub's own time, the agent's has to do; it must not be in the future.
         reported = _later(replica.stored_at, replica.written) if record.abridged else None
         return ClusterStatus(cluster, Phase.SUCCEEDED, min(reported, now) if reported is not None else now)
     since = _later(replica.stored_at, replica.written) if verdict is Phase.FAILED else replica.written
+    if replica.is_outdated and (failed := record.failed_since(replica)) is not None:
+        # What was written since is no content: a failure is not mended by a strategy that is put in place.
+        verdict, since = Phase.FAILED, failed
     return ClusterStatus(cluster, verdict, since, _deadline_from(replica, good_since, now))
 
 

@@ -8,16 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from echelon.api.base import JSONObject
+from echelon.api.meta import ObjectMeta
 from echelon.api.policy import PolicyStatus, TemplateDetails
 from echelon.api.times import parse_time
 from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, body_of, digest_of
-from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
+from echelon.engine.policy.later_reports import verdict_of_reports
+from echelon.engine.policy.names import (
+    CLUSTER_NAME_LABEL,
+    CLUSTER_NAMESPACE_LABEL,
+    EVENTS_ANNOTATION,
+    HELD_ANNOTATION,
+    NOTES,
+)
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION, TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.revision import revision_of
 
 _VERDICTS = frozenset((Phase.SUCCEEDED.value, Phase.FAILED.value))
 _MESSAGE = 512
@@ -34,7 +41,10 @@ class Replica:
     generation: int
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    copied_annotations: Mapping[str, str]  # those that are no notes of ours
     spec: JSONObject
+    other_fields: JSONObject  # what is in the spec besides the content
+    surroundings: str  # the digest of all but content and notes; of the same for all replicas of a policy
     body: str  # the digest of its content, but for the action
     digest: str  # of all of it
     written: datetime | None
@@ -47,39 +57,15 @@ class Replica:
     observed_generation: int
     reports: Mapping[str, str]  # the name of the latest report of each template
     message: str  # the latest report of the first template that is not well
+    held: bool  # its agent takes it for one that waits for its turn
+    # Somebody reports on it who overwrites what he does not know, and would do so again and again.
+    is_of_another_agent: bool
+    verdict: Phase  # what its agent says of the content that it has now; progressing while it says nothing of that
 
     @property
-    def held(self) -> bool:
-        """Whether its agent takes it for one that waits for its turn."""
-        return self.annotations.get(HELD_ANNOTATION) == "true"
-
-    @property
-    def was_held(self) -> bool:
-        """Whether it was held when the hub wrote it, whatever somebody has made of its content since."""
-        return self.held and EVENTS_ANNOTATION not in self.annotations
-
-    @property
-    def is_of_another_agent(self) -> bool:
-        """Whether somebody reports on it who overwrites what he does not know, and would do so again and again."""
-        return bool(self.reports) and not self.observed_generation
-
-    @property
-    def verdict(self) -> Phase:
-        """What its agent says of the content that it has now; progressing for as long as it says nothing of that."""
-        if self.is_of_another_agent:
-            return self._verdict_of_reports()
-        if self.stored in _VERDICTS and self.observed_generation == self.generation:
-            return Phase(self.stored)
-        return Phase.PROGRESSING
-
-    def _verdict_of_reports(self) -> Phase:
-        """Judge by reports alone: those that are later than the release are about what was released."""
-        before = read_events(self.annotations.get(EVENTS_ANNOTATION, ""))
-        if any(self.reports.get(name, "") in ("", event) for name, event in before.items()):
-            return Phase.PROGRESSING
-        if len(self.reports) < len(self.spec.get("policy-templates") or ()):
-            return Phase.PROGRESSING
-        return {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}.get(self.compliant, Phase.PROGRESSING)
+    def is_outdated(self) -> bool:
+        """Whether its agent has yet to say something of it as it is now."""
+        return not self.is_of_another_agent and self.observed_generation != self.generation
 
 
 def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
@@ -88,6 +74,11 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
     known = before is not None and (before.uid, before.generation) == (meta.uid, meta.generation)
     body = before.body if before is not None and known else body_of(policy.spec)
     digest = before.digest if before is not None and known else digest_of(body, str(policy.spec.get(ACTION) or ""))
+    same = before is not None and known and (before.labels, before.annotations) == (meta.labels, meta.annotations)
+    copied = {key: each for key, each in meta.annotations.items() if key not in NOTES}
+    others = other_fields(policy.spec)
+    reports = {_name(each): each.history[0].event_name for each in status.details if each.history}
+    of_another = bool(reports) and not status.observed_generation
     return Replica(
         cluster=meta.namespace,
         name=meta.name,
@@ -96,7 +87,12 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
         generation=meta.generation,
         labels=meta.labels,
         annotations=meta.annotations,
+        copied_annotations=copied,
         spec=policy.spec,
+        other_fields=others,
+        surroundings=before.surroundings
+        if before is not None and same
+        else surroundings_of(_labels_in_common(meta), copied, others),
         body=body,
         digest=digest,
         written=parse_time(meta.annotations.get(WRITTEN_ANNOTATION)),
@@ -107,27 +103,40 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
         stored=status.rollout_status,
         stored_at=parse_time(status.rollout_last_transition_time),
         observed_generation=status.observed_generation,
-        reports={_name(each): each.history[0].event_name for each in status.details if each.history},
+        reports=reports,
         message=_message(status),
+        held=meta.annotations.get(HELD_ANNOTATION) == "true",
+        is_of_another_agent=of_another,
+        verdict=_verdict(policy, reports if of_another else None),
     )
+
+
+def _verdict(policy: RawPolicy, reports: Mapping[str, str] | None) -> Phase:
+    """Return the verdict of an agent, if it is about the present generation; or what is in the reports of others."""
+    if reports is not None:
+        noted = policy.metadata.annotations.get(EVENTS_ANNOTATION, "")
+        return verdict_of_reports(policy.spec, reports, policy.status.compliant, noted)
+    stored = policy.status.rollout_status
+    is_present = policy.status.observed_generation == policy.metadata.generation
+    return Phase(stored) if is_present and stored in _VERDICTS else Phase.PROGRESSING
+
+
+def surroundings_of(labels: Mapping[str, str], annotations: Mapping[str, str], others: JSONObject) -> str:
+    """Return the digest of what replicas have in common besides their content; labels but for those of the cluster."""
+    return revision_of([labels, annotations, others])
+
+
+def _labels_in_common(meta: ObjectMeta) -> dict[str, str]:
+    """Return labels without those that name the cluster, if they name it."""
+    own = {CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL}
+    named = {key for key in own if meta.labels.get(key) == meta.namespace}
+    missing = {key: "" for key in own if key not in meta.labels}  # as no replica should have them
+    return {key: each for key, each in meta.labels.items() if key not in named} | missing
 
 
 def other_fields(spec: JSONObject) -> JSONObject:
     """Return what is in a spec besides the content."""
     return {name: value for name, value in spec.items() if name not in CONTENT_FIELDS}
-
-
-def format_events(reports: Mapping[str, str]) -> str:
-    """Write down the latest report of each template."""
-    return msgspec.json.encode(dict(sorted(reports.items()))).decode()
-
-
-def read_events(text: str) -> dict[str, str]:
-    """Read what was written down of reports; nothing where that cannot be read."""
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, str])
-    except msgspec.DecodeError:
-        return {}
 
 
 def _name(details: TemplateDetails) -> str:
@@ -139,4 +148,4 @@ def _message(status: PolicyStatus) -> str:
     for each in status.details:
         if each.compliant != "Compliant" and each.history:
             return f"{_name(each)}: {each.history[0].message}"[:_MESSAGE]
-    return ""
+    return "" if status.compliant else "its agent has not reported on it yet"

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from echelon.api.policy import POLICY
+from echelon.api.times import parse_time
 from echelon.engine.policy.bindings import overrides_of
 from echelon.engine.policy.content import INFORM, PolicyContent, read_content, stored_fields, with_stored
 from echelon.engine.policy.names import HASH_LABEL, POLICY_LABEL, replica_name
-from echelon.engine.policy.record import Record, status_of_released
+from echelon.engine.policy.record import Record, Soak, status_of_released
 from echelon.engine.policy.replica import Replica
 from echelon.engine.policy.strategy import CONCURRENCY, PolicyStrategy
-from echelon.engine.policy.view import PolicyView
-from echelon.engine.rollout.control import ABORTED
+from echelon.engine.policy.view import PolicyView, placing
+from echelon.engine.rollout.control import ABORTED, PROMOTED
 from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, join_placements
@@ -45,19 +46,17 @@ class Contents:
         override = self.overrides.get(cluster, "")
         return override if override and content.action.lower() != override.lower() else content.action
 
-    def full_digest(self, content: PolicyContent, cluster: str) -> str:
-        """Return the digest of the content as it is in force on a cluster."""
-        return content.digest(self.action(content, cluster))
-
     def revision(self, replica: Replica) -> str:
         """Return which revision a replica has in force, or the digest of something else.
 
-        A content with another action than a binding sets there is none that anybody wants.
+        The digest of a content is its revision, except where a binding sets another action.
         """
-        for revision, content in self.by_revision.items():
-            if replica.digest == self.full_digest(content, replica.cluster):
-                return revision
-        return replica.digest if replica.digest not in self.by_revision else ""
+        if replica.cluster in self.overrides:
+            for revision, content in self.by_revision.items():
+                if replica.digest == content.digest(self.action(content, replica.cluster)):
+                    return revision
+            return "" if replica.digest in self.by_revision else replica.digest
+        return replica.digest
 
 
 def contents_of(view: PolicyView, strategy: PolicyStrategy) -> Contents:
@@ -111,15 +110,15 @@ def subject_of(view: PolicyView, strategy: PolicyStrategy, contents: Contents, n
 
 def references_of(view: PolicyView, strategy: PolicyStrategy) -> tuple[PlacementReference, ...]:
     """Return where the policy goes: all placements as one, because it has one strategy for all of them."""
-    placing = [replace(each, strategy=strategy.strategy) for each in view.placing()]
-    existing = [each for each in placing if each.placement is not None]
+    references = [replace(each, strategy=strategy.strategy) for each in placing(view.ways, view.placements)]
+    existing = [each for each in references if each.placement is not None]
     if strategy.in_turn or not existing:  # where there is an order, nobody can know who would come first
-        existing = placing
+        existing = references
     if not existing:
         return ()
     joined = existing[0] if len(existing) == 1 else join_placements(existing)
-    notes = [joined.note] + [f"there is no placement {each.name}" for each in placing if each not in existing]
-    if len(existing) < len(placing) and joined.placement is not None:
+    notes = [joined.note] + [f"there is no placement {each.name}" for each in references if each not in existing]
+    if len(existing) < len(references) and joined.placement is not None:
         # It may only be mistyped: while it is missing nothing is certain enough to be taken away.
         joined = replace(joined, placement=replace(joined.placement, settled=False))
     if strategy.asked_in_turn and any(way.override or way.restricted for way in view.ways):
@@ -161,11 +160,12 @@ def content_of(view: PolicyView, rollout: Rollout) -> PolicyContent:
 
 
 def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, now: datetime) -> dict[str, Holding]:
-    record, soak = Record.of(view.policy.status), _soak(strategy)
+    record, soak = Record.of(view.policy.status), _soak(view, strategy)
     waiting = {each.digest(INFORM) for each in contents.by_revision.values()} if strategy.in_turn else set[str]()
     found: dict[str, Holding] = {}
     for cluster, replica in view.replicas.items():
-        revision = contents.revision(replica)
+        digest = replica.digest
+        revision = contents.revision(replica) if contents.overrides else digest
         if replica.terminating is not None:
             before = status_of_released(replica, record, soak, now)
             status = ClusterStatus(cluster, Phase.PROGRESSING, replica.terminating)
@@ -182,22 +182,17 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
             revision="" if replica.digest in waiting else revision,
             status=status,
             reason=replica.compliant or Wait.REPORT.value,
-            message=_message(replica),
+            message=replica.message,
             written=replica.written,
         )
     return found
 
 
-def _message(replica: Replica) -> str:
-    if replica.message:
-        return replica.message
-    return "" if replica.compliant else "its agent has not reported on it yet"
-
-
 def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrite]:
     """Return the clusters that could not be given the content, or could not be told that they have to wait.
 
-    Those that have got it since, to look at, have not failed any more; their release may, later.
+    Those that have got it since, to look at, have not failed any more; their release may, later. Who could not be told
+    is a failure for as long as that is so, and therefore one of before the write that it was to be told of.
     """
     found = dict(view.outcomes.content)
     for cluster, replica in view.replicas.items():
@@ -207,7 +202,8 @@ def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrit
         if failed is not None and written is not None and failed.since < written:
             del found[cluster]
         if cluster in view.outcomes.other and not is_ready(replica, view) and written is not None:
-            found[cluster] = FailedWrite(content.revision, written, False, view.outcomes.other[cluster])
+            before = written - timedelta.resolution
+            found[cluster] = FailedWrite(content.revision, before, False, view.outcomes.other[cluster])
     return found
 
 
@@ -221,11 +217,12 @@ def _hold(subject: Subject, view: PolicyView, strategy: PolicyStrategy) -> Hold 
     return Hold(Wait.INSPECTION, f"{count} yet to get the policy as inform; nobody is enforced before that")
 
 
-def _soak(strategy: PolicyStrategy) -> timedelta:
+def _soak(view: PolicyView, strategy: PolicyStrategy) -> Soak:
+    promoted = parse_time(view.policy.metadata.annotations.get(PROMOTED))
     try:
-        return read_strategy(strategy.strategy).soak
+        return Soak(read_strategy(strategy.strategy).soak, promoted)
     except BadStrategy:  # which the conditions tell; nothing starts
-        return timedelta()
+        return Soak()
 
 
 def _hashed_anew(view: PolicyView) -> tuple[StoredRevision, ...]:

@@ -1,6 +1,6 @@
 """What was observed of a policy, frozen: the policy, its ways to clusters, its replicas, its revisions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -39,6 +39,7 @@ class PolicyView:
     spared: Mapping[str, datetime] = field(default_factory=dict)  # clusters that may come back, and until when
     max_removals: Threshold = EVERYONE  # clusters that may lose their replica at once, if nothing else is said
     in_cluster_namespace: bool = False  # nobody's policy is to be there
+    is_replica: bool = False  # it stands where the replica of another one belongs, without the label of one
     keeps_strategy: bool = True  # whether the hub keeps spec.rolloutStrategy
     keeps_status: bool = True  # whether the hub keeps what Echelon adds to the status
     allow_all: bool = False  # policies without a strategy go everywhere at once, also where the hub may have lost it
@@ -57,14 +58,15 @@ class PolicyView:
             for name, ref in self.placements.items()
         }
 
-    def placing(self) -> list[PlacementReference]:
-        """Return the placements that place the policy, each with the clusters to which a way leads."""
-        excluded: dict[PlacementName, frozenset[str]] = {}
-        for way in self.ways:
-            if not way.restricted:
-                known = excluded.get(way.placement, way.excluded)
-                excluded[way.placement] = known & way.excluded  # whom another way reaches is not left out
-        return [_without(self.placements[name], clusters) for name, clusters in sorted(excluded.items())]
+
+def placing(ways: Iterable[Way], placements: Mapping[PlacementName, PlacementReference]) -> list[PlacementReference]:
+    """Return the placements that place a policy, each with the clusters to which a way leads."""
+    excluded: dict[PlacementName, frozenset[str]] = {}
+    for way in ways:
+        if not way.restricted:
+            known = excluded.get(way.placement, way.excluded)
+            excluded[way.placement] = known & way.excluded  # whom another way reaches is not left out
+    return [_without(placements[name], clusters) for name, clusters in sorted(excluded.items())]
 
 
 def read_revision(stored: ControllerRevision) -> StoredRevision:

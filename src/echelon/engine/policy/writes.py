@@ -13,10 +13,11 @@ from echelon.api.policy import POLICY
 from echelon.api.times import format_micro_time, format_time
 from echelon.engine.plan import Create, Delete, InOrder, Patch, Write
 from echelon.engine.policy.content import INFORM
+from echelon.engine.policy.later_reports import reports_to_outlast
 from echelon.engine.policy.metadata import ReplicaMetadata
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.record import Record, turned_bad
-from echelon.engine.policy.replica import Replica, format_events, other_fields
+from echelon.engine.policy.replica import Replica, other_fields, surroundings_of
 from echelon.engine.policy.strategy import PolicyStrategy
 from echelon.engine.policy.subject import Contents, content_of, is_ready
 from echelon.engine.policy.view import PolicyView
@@ -61,6 +62,11 @@ class ReplicaWrites:
         self._due = are_due(rollout.subject, rollout.control)
         self._put_off = frozenset() if self._due else frozenset(view.outcomes.other) | rollout.failed_writes.keys()
         self._held_digest = self._content.digest(INFORM)
+        self._full_digest = self._content.digest(self._content.action)
+        self._other_fields = other_fields(self._content.spec)
+        common = self._metadata.labels, self._metadata.annotations
+        self._surroundings = surroundings_of(*common, self._other_fields)
+        self._undecided = frozenset[str]().union(*(ref.allocation.undecided for ref in rollout.references))
 
     def __iter__(self) -> Iterator[ReplicaWrite]:
         """Return the writes, each for a cluster of its own."""
@@ -88,37 +94,36 @@ class ReplicaWrites:
     def _at_once(self, entry: ClusterDecision, replica: Replica | None) -> ReplicaWrite | None:
         action = self._contents.action(self._content, entry.cluster)
         if replica is not None and replica.digest == self._content.digest(action):
-            return self._in_place(entry, replica, action, held=False)
+            return self._in_place(entry, replica, held=False)
         if entry.starts or entry.cluster in self._rollout.retries:
             return self._bring(entry.cluster, replica, action, held=False)
         return None
 
     def _in_turns(self, entry: ClusterDecision, replica: Replica | None) -> ReplicaWrite | None:
         action = self._content.action
-        released = replica is not None and replica.digest == self._content.digest(action) and not replica.was_held
-        if replica is not None and released and not self._recalled:
-            return self._in_place(entry, replica, action, held=False)
+        if replica is not None and replica.digest == self._full_digest and not self._recalled:
+            return self._in_place(entry, replica, held=False)
         if replica is None or replica.digest != self._held_digest:
             # Who has yet to get it to look at, gets it, whoever's turn it is; unless nobody lists it any more.
-            if any(entry.cluster in ref.allocation.undecided for ref in self._rollout.references):
+            if entry.cluster in self._undecided:
                 return None
             return self._bring(entry.cluster, replica, INFORM, held=True)
         may_go = entry.starts or entry.cluster in self._rollout.retries
         if may_go and not self._recalled and is_ready(replica, self._view):
             return self._bring(entry.cluster, replica, action, held=False)
-        return self._in_place(entry, replica, INFORM, held=True)
+        return self._in_place(entry, replica, held=True)
 
     def _bring(self, cluster: str, replica: Replica | None, action: str, *, held: bool) -> ReplicaWrite:
         """Give a cluster the content, and say where it stands with it."""
+        spec, phase = self._content.spec_with(action), Phase.TO_APPLY if held else Phase.PROGRESSING
         annotations: dict[str, str | None] = {
             REVISION_ANNOTATION: self._rollout.revision,
             WRITTEN_ANNOTATION: format_micro_time(self._rollout.writes_at(self._now)),
             HELD_ANNOTATION: "true" if held else None,
-            EVENTS_ANNOTATION: format_events(replica.reports) if replica is not None and not held else None,
+            EVENTS_ANNOTATION: _reports(replica, spec, held=held) if replica is not None else None,
             RETRIED_ANNOTATION: None,
             TURNED_ANNOTATION: None,
         }
-        spec, phase = self._content.spec_with(action), Phase.TO_APPLY if held else Phase.PROGRESSING
         first: Write
         if replica is None:
             metadata = self._metadata.new(cluster, {name: each for name, each in annotations.items() if each})
@@ -133,17 +138,18 @@ class ReplicaWrites:
             told = (Patch(POLICY, first.name, self._told(phase), cluster, subresource="status"),)
         return ReplicaWrite(cluster, InOrder((first, *told)), phase, replica is None)
 
-    def _in_place(self, entry: ClusterDecision, replica: Replica, action: str, *, held: bool) -> ReplicaWrite | None:
+    def _in_place(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> ReplicaWrite | None:
         """Put right what is not as it should be, though the cluster keeps the content that it has."""
         annotations = self._notes(entry, replica, held=held)
         body: JSONObject = {}
-        if metadata := self._metadata.patch(replica, annotations):
-            body["metadata"] = metadata
-        wanted = other_fields(self._content.spec_with(action))
-        if (before := other_fields(replica.spec)) != wanted:
-            body["spec"] = merge_patch(before, wanted)
+        if annotations or replica.surroundings != self._surroundings:
+            if metadata := self._metadata.patch(replica, annotations):
+                body["metadata"] = metadata
+            if replica.other_fields != self._other_fields:
+                body["spec"] = merge_patch(replica.other_fields, self._other_fields)
         writes: list[Write] = [_patch(replica, body)] if body else []
-        if (phase := self._to_tell(entry, replica, held=held)) is not None:
+        retried = RETRIED_ANNOTATION in annotations
+        if (phase := self._to_tell(entry, replica, held=held, retried=retried)) is not None:
             uid, version = (replica.uid, replica.version) if not body else ("", "")
             writes.append(Patch(POLICY, replica.name, self._told(phase), replica.cluster, uid, version, "status"))
         return ReplicaWrite(replica.cluster, InOrder(tuple(writes)), None) if writes else None
@@ -169,7 +175,7 @@ class ReplicaWrites:
                 notes[RETRIED_ANNOTATION] = format_micro_time(retried)
         return notes
 
-    def _to_tell(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> Phase | None:
+    def _to_tell(self, entry: ClusterDecision, replica: Replica, *, held: bool, retried: bool) -> Phase | None:
         """Return what the status of a replica has to say and does not say. Verdicts are its agent's."""
         if not self._view.keeps_status or replica.is_of_another_agent:
             return None
@@ -177,10 +183,10 @@ class ReplicaWrites:
             return None if replica.stored == Phase.TO_APPLY.value else Phase.TO_APPLY
         if entry.phase is Phase.TIMED_OUT:
             return None if replica.stored == Phase.TIMED_OUT.value else Phase.TIMED_OUT
-        if replica.stored not in _STANDING:
-            return Phase.PROGRESSING
+        if replica.stored not in _STANDING or (retried and replica.stored == Phase.FAILED.value):
+            return Phase.PROGRESSING  # who is asked again has to say it again, or nobody could tell it from before
         # A verdict of before: the replica was written since, and its agent has not looked at it yet.
-        outdated = replica.stored != Phase.PROGRESSING.value and replica.observed_generation != replica.generation
+        outdated = replica.stored != Phase.PROGRESSING.value and replica.is_outdated
         written = replica.written is not None and (replica.stored_at is None or replica.stored_at < replica.written)
         return Phase.PROGRESSING if outdated and written else None
 
@@ -205,6 +211,11 @@ def merge_patch(before: Mapping[str, object], after: Mapping[str, object]) -> JS
         elif name not in before or known != value:
             patch[name] = value
     return patch
+
+
+def _reports(replica: Replica, spec: JSONObject, *, held: bool) -> str:
+    noted = replica.annotations.get(EVENTS_ANNOTATION, "") if replica.held else ""
+    return reports_to_outlast(replica.spec, spec, replica.reports, noted, held=held)
 
 
 def _patch(replica: Replica, body: JSONObject) -> Patch:

@@ -62,11 +62,12 @@ def _substance(condition: Condition) -> tuple[str, str, str, int]:
 
 def verified_of(rollout: Rollout) -> ConditionDraft:
     """Say whether it is clear which clusters are meant, and what is strange about it."""
+    said = [ref.allocation.reference.note for ref in rollout.references]
     for ref in rollout.references:
         if (error := ref.allocation.error) is not None:
-            return ConditionDraft(VERIFIED, False, error.reason, error.message)
+            return ConditionDraft(VERIFIED, False, error.reason, "; ".join(filter(None, (error.message, *said))))
     if (missing := missing_group(rollout)) is not None:
-        return ConditionDraft(VERIFIED, False, missing.reason, missing.message)
+        return ConditionDraft(VERIFIED, False, missing.reason, "; ".join(filter(None, (missing.message, *said))))
     notes = [note for ref in rollout.references for note in _notes(ref)] + [note for _, note in warnings(rollout)]
     if rollout.unbound:
         return ConditionDraft(VERIFIED, False, NOT_BOUND, "; ".join([unbound_clusters(rollout), *notes]))

@@ -172,7 +172,7 @@ class _ReferenceWalk:
         for number, one in enumerate(cluster_decisions):
             if one.cluster not in ill:
                 continue
-            found = judge(replace(ill[one.cluster], deadline_from=None), one.group)
+            found = judge(msgspec.structs.replace(ill[one.cluster], deadline_from=None), one.group)
             if found.wait:
                 if found.wait is Wait.REPORT and found.until is not None:
                     ends.append(found.until - self.now)

@@ -8,8 +8,6 @@ budget that knows only some of its failures does not hold. Ten thousand clusters
 into what an object may carry: a message is kept once, and much text is compressed.
 """
 
-import base64
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from echelon.engine.rollout.model import ClusterStatus, Phase
+from echelon.engine.rollout.packed import pack, unpack
 
 FAILED_WRITES = "echelon.dev/failed-writes"
 
@@ -24,9 +23,6 @@ REFUSED, UNANSWERED = "WriteRefused", "WriteFailed"
 
 _MESSAGE = 512
 _CLUSTER = "\N{REPLACEMENT CHARACTER}"  # stands for the cluster's name in a message that many share
-_COMPRESSED = "zlib:"
-_LONG = 16 * 1024
-_LONGEST = 4 * 1024 * 1024  # when unpacked, whoever packed it
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -68,16 +64,13 @@ def encode(failed: Mapping[str, FailedWrite]) -> str | None:
         causes.setdefault((one.revision, one.refused, message), {})[cluster] = since
     if not causes:
         return None
-    text = msgspec.json.encode([_Cause(*cause, clusters) for cause, clusters in causes.items()])
-    if len(text) <= _LONG:
-        return text.decode()
-    return _COMPRESSED + base64.b64encode(zlib.compress(text, 9)).decode()
+    return pack(msgspec.json.encode([_Cause(*cause, clusters) for cause, clusters in causes.items()]))
 
 
 def decode(value: str) -> dict[str, FailedWrite]:
     """Read the annotation. What cannot be read is as good as nothing: the servers will say it again."""
     try:
-        causes = msgspec.json.decode(_unpacked(value), type=list[_Cause]) if value else []
+        causes = msgspec.json.decode(unpack(value), type=list[_Cause]) if value else []
         return {
             cluster: FailedWrite(
                 cause.revision,
@@ -88,14 +81,8 @@ def decode(value: str) -> dict[str, FailedWrite]:
             for cause in causes
             for cluster, since in cause.clusters.items()
         }
-    except (msgspec.MsgspecError, zlib.error, ValueError, OverflowError):
+    except (msgspec.MsgspecError, ValueError, OverflowError):
         return {}
-
-
-def _unpacked(value: str) -> bytes:
-    if not value.startswith(_COMPRESSED):
-        return value.encode()
-    return zlib.decompressobj().decompress(base64.b64decode(value[len(_COMPRESSED) :]), _LONGEST)
 
 
 def relevant(

@@ -30,8 +30,7 @@ class Phase(StrEnum):
     SKIPPED = "Skip"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(msgspec.Struct, frozen=True, gc=False):
     """A cluster that has the desired content already, and what is known of it. No `since` is read as now.
 
     There are two clocks. A soak runs from `since`, which moves with every report that says something else. A deadline

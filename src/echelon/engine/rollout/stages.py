@@ -2,7 +2,8 @@
 
 All three types are the same walk over different stages. Mandatory groups come first, by index, each a stage in which
 everyone may start and nobody may fail. Then the rest: as one stage with a window that spans all groups (Progressive),
-or as a stage for each group (ProgressivePerGroup). All is one stage without limits.
+or as a stage for each group (ProgressivePerGroup), there placement after placement, each with its own mandatory groups
+first. All is one stage without limits.
 """
 
 from dataclasses import dataclass
@@ -38,8 +39,7 @@ def stages(strategy: Strategy, groups: DecisionGroups) -> tuple[Stage, ...]:
     mandatory = tuple(Stage((key,), sizes[key], 0, mandatory=True, budget=key) for key in sizes if key in first)
     rest = {key: size for key, size in sizes.items() if key not in first}
     if strategy.type is StrategyType.PER_GROUP:
-        return mandatory + tuple(
-            Stage((key,), size, strategy.max_failures.of(size, 0), budget=key) for key, size in rest.items()
-        )
+        steps = tuple(Stage((key,), size, strategy.max_failures.of(size, 0), budget=key) for key, size in rest.items())
+        return tuple(sorted(mandatory + steps, key=lambda stage: stage.groups[0].placement))  # else in this order
     slots = strategy.concurrency(sum(rest.values()))
     return (*mandatory, Stage(tuple(rest), slots, strategy.max_failures.of(total, 0)))

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, ObjectMeta
@@ -22,8 +24,7 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.thresholds import Threshold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a cluster holds, and how it does with that.
 
     Its status has the two clocks: a soak runs from the last success, a deadline from the write.

@@ -14,6 +14,7 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
+from echelon.engine.merge_patch import merge_difference
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.work.ownership import owner_references, owners_after
 
@@ -95,7 +96,7 @@ def update(
         gone = Delete(desired.kind, desired.name, desired.namespace, uid=meta.get("uid", ""))
         return gone, creation(desired)
     known = last_applied is not None and last_applied == last_applied_of(desired.manifest, live)
-    body = {} if known else _difference(_content(live), _target(desired, live))
+    body = {} if known else merge_difference(_content(live), _target(desired, live), empty_is_absent=True)
     metadata = _metadata_difference(desired, live)
     if not body and not metadata:
         return ()
@@ -165,7 +166,7 @@ def _target(desired: DesiredObject, live: JSONObject) -> JSONObject:
         overlaid: JSONObject = _overlay(before, content)
         return overlaid
     if name == ("", "Secret"):
-        content = _with_plain_data(content)
+        content = with_plain_data(content)
     for path in _OTHERS_FIELDS.get(name, ()):
         content = _keep(content, before, path)
     return content
@@ -202,7 +203,7 @@ def _other_type(desired: DesiredObject, live: JSONObject) -> bool:
     return (desired.manifest.get("type") or "Opaque") != (live.get("type") or "Opaque")
 
 
-def _with_plain_data(content: JSONObject) -> JSONObject:
+def with_plain_data(content: JSONObject) -> JSONObject:
     """Fold `stringData`, which no server ever shows, into `data`; or every look would find a difference."""
     plain = content.get("stringData")
     if not plain:
@@ -214,21 +215,6 @@ def _with_plain_data(content: JSONObject) -> JSONObject:
 
 def _content(obj: JSONObject) -> JSONObject:
     return {name: value for name, value in obj.items() if name not in _NOT_CONTENT}
-
-
-def _difference(before: JSONObject, after: JSONObject) -> JSONObject:
-    """Return the merge patch between two objects; null removes."""
-    patch: JSONObject = {name: None for name in before if after.get(name) is None and before[name] is not None}
-    for name, value in after.items():
-        old = before.get(name)
-        if value is None or value == old:
-            continue
-        if isinstance(value, dict) and isinstance(old, dict):
-            if inner := _difference(old, value):
-                patch[name] = inner
-        elif value not in ({}, []) or old:
-            patch[name] = value
-    return patch
 
 
 def _overlay(before: Any, stated: Any) -> Any:

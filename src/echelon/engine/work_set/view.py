@@ -51,8 +51,7 @@ class WorkSet(APIStruct, frozen=True, gc=False, kw_only=True):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkView(Holding):
+class WorkView(Holding, frozen=True, gc=False, kw_only=True):
     """A work of the set, which is what its cluster holds."""
 
     name: str

@@ -1,0 +1,253 @@
+"""Evaluates one policy at a time: decides when, carries the evaluation out, and tells what came of it.
+
+What is told goes out in an order that survives a crash at any point: first the events, then the status that says the
+same. If an event cannot be written, neither is the status, and the evaluation is repeated. A policy that was changed
+while it was evaluated changes nothing more on the cluster, and one that was replaced is told nothing.
+"""
+
+import logging
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from echelon.agent.configuration_policy.answers import Answers, facts_of
+from echelon.agent.configuration_policy.watched_objects import ALL_NAMESPACES, WatchedObjects
+from echelon.agent.context import AgentContext
+from echelon.agent.newest_objects import NewestObjects
+from echelon.api.base import JSONObject
+from echelon.api.configuration_policy import CONFIGURATION_POLICY, ConfigurationPolicy
+from echelon.api.core import EVENT
+from echelon.engine.configuration_policy.ending import end
+from echelon.engine.configuration_policy.evaluate import evaluate
+from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
+from echelon.engine.configuration_policy.namespaces import BadNamespaceSelector, select_namespaces
+from echelon.engine.configuration_policy.requests import List, Remember
+from echelon.engine.configuration_policy.results import Evaluation
+from echelon.engine.configuration_policy.schedule import Circumstances, next_evaluation, watches_objects
+from echelon.engine.configuration_policy.status import Conclusion, Report, conclude, terminating
+from echelon.engine.policy.compliance_events import compliance_event, parent_of
+from echelon.engine.policy.names import HELD_ANNOTATION
+from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
+from echelon.engine.work.removal import ResourceKey
+from echelon.kube.client import WriteOptions
+from echelon.kube.errors import AlreadyExists, Conflict
+from echelon.kube.informer import Informer
+
+MANAGER = "configuration-policy-agent"
+FIRST_RETRY_SECONDS = 5.0
+LAST_RETRY_SECONDS = 60.0
+STATUS_ATTEMPTS = 4
+
+_log = logging.getLogger(__name__)
+
+
+class Overtaken(Exception):
+    """The policy is another one than was evaluated."""
+
+
+@dataclass
+class _PolicyState:
+    """What is known of a policy beside itself. It is made anew with every agent, which therefore looks once."""
+
+    uid: str
+    seen: Circumstances = field(default_factory=lambda: Circumstances(changed=True))
+    namespaces: tuple[str, ...] | None = None  # that were selected; None: nobody needs any
+    failures: int = 0
+
+
+class ConfigurationPolicyReconciler:
+    """Evaluates the policies of one cluster."""
+
+    def __init__(self, context: AgentContext, informer: Informer[ConfigurationPolicy]) -> None:
+        self._context = context
+        self._policies = NewestObjects(context.member, informer, WriteOptions(field_manager=MANAGER))
+        self._watched = WatchedObjects(context.object_watches)
+        self._states: dict[str, _PolicyState] = {}
+
+    def object_changed(self, key: ResourceKey) -> Iterable[str]:
+        """Take in that an object changed; return the policies that are to be looked at."""
+        found = self._watched.interested(key)
+        for name in found:
+            if (state := self._states.get(name)) is not None:
+                state.seen = replace(state.seen, changed=True)
+        return found
+
+    async def reconcile(self, name: str) -> float | None:
+        """Look at a policy, and evaluate it if it is time; return after how many seconds to look again."""
+        policy = self._policies.newest(name)
+        if policy is None or (policy.metadata.deletion_timestamp and FINALIZER not in policy.metadata.finalizers):
+            self._forget(name)
+            return None
+        state = self._states.get(name)
+        if state is None or state.uid != policy.metadata.uid:
+            state = self._states[name] = _PolicyState(policy.metadata.uid)
+        now = self._context.clock.now()
+        state.seen = replace(state.seen, namespaces_changed=self._namespaces_changed(policy, state))
+        if self._must_poll(name, state, now):
+            state.seen = replace(state.seen, changed=True)
+        wait = next_evaluation(policy, state.seen, now)
+        if wait is not None and wait <= timedelta():
+            state.seen = replace(state.seen, changed=False, namespaces_changed=False)
+            try:
+                await self._work(policy, state, now)
+            except BaseException as error:
+                state.seen = replace(state.seen, changed=True)  # nobody was told what was found
+                if not isinstance(error, Overtaken):
+                    raise
+                _log.info("%s: %s", name, error, extra={"policy": name})
+                return 0.0
+            policy = self._policies.newest(name) or policy
+            wait = next_evaluation(policy, state.seen, self._context.clock.now())
+        return self._seconds_to_next_look(name, wait)
+
+    async def _work(self, policy: ConfigurationPolicy, state: _PolicyState, now: datetime) -> None:
+        """Evaluate a policy, or prune for one that is being deleted."""
+        metadata = policy.metadata
+        answers = self._answers(metadata.name, policy)
+        if metadata.deletion_timestamp:
+            ending = await answers.carry_out(end(policy, MANAGER))
+            self._watched.watch(metadata.name, answers.looks.refs(objects=True))
+            failed = bool(ending.left)
+            if failed:
+                policy = self._newest(policy)
+                await self._tell(policy, terminating(policy, ending.left, now), always=False)
+        else:
+            evaluation = await answers.carry_out(evaluate(policy, now, MANAGER))
+            failed = evaluation.failed
+            policy = await self._evaluated(self._newest(policy), evaluation, state, now)
+            self._watched.watch(metadata.name, answers.looks.refs(objects=watches_objects(policy)))
+        self._note(state, policy, now, failed=failed)
+
+    async def _evaluated(
+        self, policy: ConfigurationPolicy, evaluation: Evaluation, state: _PolicyState, now: datetime
+    ) -> ConfigurationPolicy:
+        """Tell what came of an evaluation; return the policy as it is then."""
+        asked = policy.metadata.annotations.get(RETRIED_ANNOTATION, "")
+        conclusion = conclude(policy, evaluation, MANAGER, now)
+        policy = await self._tell(policy, conclusion, always=asked != state.seen.retried_at)
+        state.namespaces = evaluation.namespaces
+        state.seen = replace(state.seen, mended=state.seen.mended + 1 if evaluation.mended else 0)
+        return policy
+
+    def _note(self, state: _PolicyState, policy: ConfigurationPolicy, now: datetime, *, failed: bool) -> None:
+        state.failures = state.failures + 1 if failed else 0
+        pause = min(FIRST_RETRY_SECONDS * 2.0 ** min(state.failures - 1, 16), LAST_RETRY_SECONDS)
+        pause *= self._context.random.uniform(1.0, 1.5)
+        state.seen = replace(
+            state.seen,
+            evaluated_at=now,
+            evaluated_generation=policy.metadata.generation,
+            retried_at=policy.metadata.annotations.get(RETRIED_ANNOTATION, ""),
+            retry_at=now + timedelta(seconds=pause) if failed else None,
+        )
+
+    def _answers(self, name: str, policy: ConfigurationPolicy) -> Answers:
+        async def remember(memory: Remember) -> None:
+            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+
+        def before_write() -> None:
+            newest = self._policies.newest(name)
+            if newest is None or _intent(newest) != _intent(policy):
+                raise Overtaken("the policy was changed while it was evaluated")
+
+        context = self._context
+        return Answers(
+            context.member, context.kinds, self._watched, MANAGER, remember=remember, before_write=before_write
+        )
+
+    def _newest(self, policy: ConfigurationPolicy) -> ConfigurationPolicy:
+        """Return the newest state of the very policy that was evaluated."""
+        newest = self._policies.newest(policy.metadata.name)
+        if newest is None or _intent(newest) != _intent(policy):
+            raise Overtaken("the policy was changed while it was evaluated")
+        return newest
+
+    async def _tell(self, policy: ConfigurationPolicy, conclusion: Conclusion, *, always: bool) -> ConfigurationPolicy:
+        """Write what is to be told, and then the status; return the policy as it is then."""
+        for report in conclusion.reports:
+            await self._send_event(policy, report)
+        if not conclusion.is_news and not always:
+            return policy
+        body: JSONObject = {"status": _status_patch(policy, conclusion)}
+        for attempt in range(1, STATUS_ATTEMPTS + 1):
+            try:
+                return await self._policies.patch(self._newest(policy), body, "status")
+            except Conflict:
+                if attempt == STATUS_ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _send_event(self, policy: ConfigurationPolicy, report: Report) -> None:
+        parent = parent_of(policy.metadata)
+        if parent is None:
+            return  # nobody collects the reports of a policy that is made from no other
+        body = compliance_event(
+            CONFIGURATION_POLICY, policy.metadata, parent, report.message, at=report.at, reporter=MANAGER
+        )
+        try:
+            await self._context.member.create(EVENT.untyped(), body, policy.metadata.namespace)
+        except AlreadyExists:
+            _log.debug("the event %s was written by an attempt before", body["metadata"]["name"])
+
+    def _namespaces_changed(self, policy: ConfigurationPolicy, state: _PolicyState) -> bool:
+        """Whether other namespaces are selected than at the last evaluation, as far as the watch of them tells."""
+        if state.namespaces is None or policy.spec is None:
+            return False
+        known = self._watched.list(List(ALL_NAMESPACES.kind, ""))
+        if known is None:
+            return False
+        try:
+            return select_namespaces(policy.spec.namespace_selector, facts_of(known)) != state.namespaces
+        except BadNamespaceSelector:
+            return False
+
+    def _must_poll(self, name: str, state: _PolicyState, now: datetime) -> bool:
+        """Whether so long nothing was heard of something that is not watched that one has to look."""
+        if state.seen.evaluated_at is None or self._watched.is_complete(name):
+            return False
+        return now - state.seen.evaluated_at >= timedelta(seconds=self._context.settings.status_sync_seconds)
+
+    def _seconds_to_next_look(self, name: str, wait: timedelta | None) -> float | None:
+        seconds = math.inf if wait is None else max(wait.total_seconds(), 0.001)
+        if not self._watched.is_complete(name):
+            poll = self._context.settings.status_sync_seconds * self._context.random.uniform(1.0, 1.1)
+            seconds = min(seconds, poll)
+        return None if math.isinf(seconds) else seconds
+
+    def _forget(self, name: str) -> None:
+        self._watched.watch(name, ())
+        self._states.pop(name, None)
+        self._policies.forget(name)
+
+
+def _intent(policy: ConfigurationPolicy) -> tuple[str, int, str | None, bool]:
+    """Return what an evaluation is made for, and must not outlive."""
+    metadata = policy.metadata
+    return (
+        metadata.uid,
+        metadata.generation,
+        metadata.annotations.get(HELD_ANNOTATION),
+        bool(metadata.deletion_timestamp),
+    )
+
+
+def _metadata(policy: ConfigurationPolicy, memory: Remember) -> JSONObject:
+    """Return what to merge into the metadata so that a policy remembers something."""
+    others = [each for each in policy.metadata.finalizers if each != FINALIZER]
+    finalizers = [*others, FINALIZER] if memory.finalizer else others
+    changed: JSONObject = {}
+    if finalizers != policy.metadata.finalizers:
+        changed["finalizers"] = finalizers or None
+    if memory.ledger != policy.metadata.annotations.get(LEDGER_ANNOTATION):
+        changed["annotations"] = {LEDGER_ANNOTATION: memory.ledger}
+    return changed
+
+
+def _status_patch(policy: ConfigurationPolicy, conclusion: Conclusion) -> JSONObject:
+    """Return what to merge into the status; what the new one does not have goes."""
+    wire: JSONObject = msgspec.to_builtins(conclusion.status)
+    before: JSONObject = msgspec.to_builtins(policy.status)
+    return {**dict.fromkeys(before), **wire}

@@ -1,0 +1,82 @@
+"""The events by which a template's object reports to the policy that it is made from.
+
+Their form is the interface between policy controllers and whoever collects reports: the reason names the object that
+reports, the message begins with its state, and the name ends with the exact time, which the other fields are too coarse
+to tell.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.kinds import Kind
+from echelon.api.meta import ObjectMeta, OwnerReference
+from echelon.api.policy import GROUP
+from echelon.api.times import format_micro_time, format_time
+
+ACTION = "ComplianceStateUpdate"
+
+
+def parent_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """Return the policy that an object is made from; nothing if it is nobody's."""
+    return next(
+        (
+            each
+            for each in metadata.owner_references
+            if each.kind == "Policy" and each.api_version.rpartition("/")[0] == GROUP
+        ),
+        None,
+    )
+
+
+def event_name(parent: str, at: datetime) -> str:
+    """Return what the event of a moment is called; moments have microseconds."""
+    return f"{parent}.{_microseconds(at) * 1000:x}"
+
+
+def policy_event(
+    parent: OwnerReference, namespace: str, reason: str, message: str, *, name: str, at: datetime, reporter: str
+) -> JSONObject:
+    """Return an event about a policy in a namespace; the message begins with a state."""
+    time = format_time(at)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": parent.api_version,
+            "kind": parent.kind,
+            "name": parent.name,
+            "namespace": namespace,
+            "uid": parent.uid,
+        },
+        "reason": reason,
+        "message": message,
+        "type": "Normal" if message.lower().startswith("compliant") else "Warning",
+        "action": ACTION,
+        "eventTime": format_micro_time(at),
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "source": {"component": reporter},
+        "reportingComponent": reporter,
+        "reportingInstance": reporter,
+    }
+
+
+def compliance_event(
+    kind: Kind[Any], metadata: ObjectMeta, parent: OwnerReference, message: str, *, at: datetime, reporter: str
+) -> JSONObject:
+    """Return the event by which an object of a kind tells its policy how it stands; the message begins with that."""
+    namespace = metadata.namespace
+    reason = f"policy: {namespace}/{metadata.name}" if kind.namespaced else f"policy: {metadata.name}"
+    name = event_name(parent.name, at)
+    return {
+        **policy_event(parent, namespace, reason, message, name=name, at=at, reporter=reporter),
+        "related": {**kind.type_meta, "name": metadata.name, "namespace": namespace, "uid": metadata.uid},
+    }
+
+
+def _microseconds(at: datetime) -> int:
+    whole = at.replace(microsecond=0)
+    return int(whole.timestamp()) * 1_000_000 + at.microsecond

@@ -1,0 +1,78 @@
+"""Agents of others: which of their reports are about what was written last.
+
+They say of a report when it was made and what it is called, and not which content it is about. So the latest report of
+each template is noted with a write, and a later one is about that. Only a template whose object becomes another one is
+reported on anew, so only those are waited for. A replica that is held for a moment may be released before its agent has
+seen it held; then its agent sees the step from the content before to the one after, and nothing in between.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from echelon.api.base import JSONObject
+from echelon.engine.policy.content import ACTION, definitions_of, effective_action, is_enforceable
+from echelon.engine.rollout.model import Phase
+
+_VERDICTS = {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}
+
+
+def reports_to_outlast(
+    before: JSONObject, after: JSONObject, reports: Mapping[str, str], noted: str, *, held: bool
+) -> str:
+    """Return what to note of reports, by template, with a write that makes one spec of a replica of another.
+
+    `noted` is what was noted with the write before, if that is to be held.
+    """
+    if held:  # the action comes back with the release, so it alone changes nothing
+        changed = _differing(before, after, with_action=False)
+        return _format({name: each for name, each in reports.items() if name in changed})
+    known = read_events(noted)
+    if known and all(reports.get(name) == event for name, event in known.items()):
+        return noted
+    changed = _differing(before, after, with_action=True)
+    return _format({name: each for name, each in reports.items() if name in changed})
+
+
+def verdict_of_reports(spec: JSONObject, reports: Mapping[str, str], compliant: str, noted: str) -> Phase:
+    """Judge by reports alone. What is not enforced has succeeded when it was looked at."""
+    if any(reports.get(name, "") in ("", event) for name, event in read_events(noted).items()):
+        return Phase.PROGRESSING
+    if not reports.keys() >= _definitions(spec).keys():
+        return Phase.PROGRESSING
+    if compliant and not is_enforceable(spec):
+        return Phase.SUCCEEDED
+    return _VERDICTS.get(compliant, Phase.PROGRESSING)
+
+
+def read_events(text: str) -> dict[str, str]:
+    """Read what was noted of reports; nothing where that cannot be read."""
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, str])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _format(reports: Mapping[str, str]) -> str:
+    return msgspec.json.encode(dict(sorted(reports.items()))).decode()
+
+
+def _differing(before: JSONObject, after: JSONObject, *, with_action: bool) -> set[str]:
+    """Return the templates of a spec that another one does not have so."""
+    old, new = _definitions(before), _definitions(after)
+    changed = {name for name, each in new.items() if old.get(name) != each}
+    if with_action:
+        changed |= {
+            name for name, each in new.items() if name in old and _acts(before, old[name]) != _acts(after, each)
+        }
+    return changed
+
+
+def _acts(spec: JSONObject, definition: JSONObject) -> str:
+    return effective_action(str(spec.get(ACTION) or ""), definition)
+
+
+def _definitions(spec: JSONObject) -> dict[str, Any]:
+    """Return the objects of templates by name."""
+    return {str((each.get("metadata") or {}).get("name", "")): each for each in definitions_of(spec)}

@@ -1,0 +1,131 @@
+"""Pruning: with a policy, and with the place of an object in it."""
+
+import asyncio
+from typing import Any
+
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
+from echelon.api.core import CONFIG_MAP
+from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
+from echelon.kube import errors
+from tests.agent.configuration_policy.world import FAMILIES, message, policy, seen, state, template, told
+from tests.agent.world import CLUSTER, World, config_map
+
+PRUNES: dict[str, Any] = {"pruneObjectBehavior": "DeleteIfCreated"}
+HELD = {"echelon.dev/held": "true", "echelon.dev/enforced-before": "true"}
+
+
+async def end(here: World, seconds: float = 10) -> bool:
+    """Delete the policy, and tell whether it is gone."""
+    await here.member.delete(CONFIGURATION_POLICY, "p", CLUSTER)
+    await here.settle(seconds)
+    return not await here.member.has(CONFIGURATION_POLICY, "p", CLUSTER)
+
+
+def test_what_the_policy_created_goes_with_it() -> None:
+    async def story(here: World) -> None:
+        await here.member.create(config_map("theirs", a="2"))
+        found = await policy(here, template(config_map("ours")), template(config_map("theirs", a="1")), **PRUNES)
+        assert FINALIZER in found.metadata.finalizers
+        assert await end(here)
+        assert not await here.member.has(CONFIG_MAP, "ours")
+        assert await here.member.has(CONFIG_MAP, "theirs")
+
+    told(story)
+
+
+def test_a_held_policy_keeps_what_left_it_until_its_release() -> None:
+    async def story(here: World) -> None:
+        await policy(here, template(config_map("x")), template(config_map("y")), **PRUNES)
+        await here.settle(10)
+        found = await policy(
+            here, template(config_map("y")), remediationAction="inform", metadata={"annotations": HELD}, **PRUNES
+        )
+        assert await here.member.has(CONFIG_MAP, "x")
+        assert [(each.change, each.name) for each in found.status.pending_changes] == [("Delete", "x")]
+        released = {"annotations": dict.fromkeys(HELD)}
+        await policy(here, template(config_map("y")), metadata=released, **PRUNES)
+        assert not await here.member.has(CONFIG_MAP, "x")
+        assert await here.member.has(CONFIG_MAP, "y")
+
+    told(story)
+
+
+def test_the_end_of_a_held_policy_prunes_if_it_was_enforced_before() -> None:
+    async def story(here: World) -> None:
+        await policy(here, template(config_map("x")), **PRUNES)
+        await policy(
+            here, template(config_map("y")), remediationAction="inform", metadata={"annotations": HELD}, **PRUNES
+        )
+        assert await end(here)
+        assert not await here.member.has(CONFIG_MAP, "x")
+
+    told(story)
+
+
+def test_a_policy_waits_for_what_does_not_go() -> None:
+    async def story(here: World) -> None:
+        await policy(here, template(config_map("x")), **PRUNES)
+        await here.member.patch(CONFIG_MAP, "x", {"metadata": {"finalizers": ["example.io/hold"]}})
+        await here.settle(10)
+        assert not await end(here)
+        assert await state(here) == "Terminating"
+        found = (await seen(here)).status.compliancy_details[0].conditions[0]
+        assert found.reason == "Error cleaning up child objects"
+        assert await message(here) == "configmaps [x] in namespace default waits for its finalizers"
+        mark = len(here.member.commits)
+        await here.settle(300)
+        assert here.member.commits[mark:] == [], "it waits quietly"
+        await here.member.patch(CONFIG_MAP, "x", {"metadata": {"finalizers": None}})
+        await here.settle(10)
+        assert not await here.member.has(CONFIGURATION_POLICY, "p", CLUSTER)
+
+    told(story)
+
+
+def test_what_may_not_be_deleted_is_told_and_tried_again() -> None:
+    async def story(here: World) -> None:
+        await policy(here, template(config_map("x")), **PRUNES)
+        here.way.refuse("delete", "configmaps", errors.forbidden("configmaps", "", "x", "no right to delete"))
+        assert not await end(here)
+        assert "no right to delete" in await message(here)
+        here.way.relent()
+        await here.settle(100)
+        assert not await here.member.has(CONFIG_MAP, "x")
+        assert not await here.member.has(CONFIGURATION_POLICY, "p", CLUSTER)
+
+    told(story)
+
+
+def test_an_agent_that_dies_after_any_write_still_knows_what_it_created() -> None:
+    """Stop the agent after each of its writes in turn; another one must finish, and the end must prune."""
+
+    async def tried(here: World, writes: int) -> bool:
+        """Tell whether the agent was stopped before it had made all of its writes."""
+        before = len(here.member.commits)
+        await policy(here, template(config_map("x")), template(config_map("y")), settle=0, **PRUNES)
+        before += 1
+        for _ in range(2000):
+            if len(here.member.commits) - before >= writes:
+                break
+            await asyncio.sleep(0.01)
+        stopped = len(here.member.commits) - before >= writes
+        await here.stop()
+        here.start(families=FAMILIES)
+        await here.settle(30)
+        found = await seen(here)
+        assert found.status.compliant == "Compliant"
+        properties = [each.properties for each in found.status.related_objects]
+        assert [each is not None and each.created_by_policy for each in properties] == [True, True]
+        assert '"objects"' not in found.metadata.annotations[LEDGER_ANNOTATION]
+        assert await end(here)
+        assert not await here.member.has(CONFIG_MAP, "x")
+        assert not await here.member.has(CONFIG_MAP, "y")
+        return stopped
+
+    async def story(here: World) -> None:
+        writes = 1
+        while await tried(here, writes):
+            writes += 1
+        assert writes > 7
+
+    told(story)
