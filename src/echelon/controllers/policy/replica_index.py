@@ -12,7 +12,6 @@ from echelon.api.keys import Key
 from echelon.engine.policy.names import ROOT_LABEL, root_of
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.policy.replica import Replica, read_replica
-from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import Phase
 from echelon.kube.informer import Delta, Informer
 
@@ -33,7 +32,7 @@ class ReplicaIndex:
     def changed(self, delta: Delta[RawPolicy]) -> Collection[Key]:
         """Follow a policy; if it is a replica, return the policy to which the change means something.
 
-        One that has lost its label, and that we never wrote, is none any more; but it stands where one belongs.
+        One that has lost its label is no replica any more; but it stands where one belongs.
         """
         old = policy_of(delta.old) if delta.old is not None else None
         new = policy_of(delta.new) if delta.new is not None else None
@@ -92,10 +91,6 @@ class ReplicaIndex:
 
 
 def policy_of(policy: RawPolicy) -> Key | None:
-    """Return the policy that a replica is of; None for a policy that is no replica, or that is called otherwise.
-
-    One that somebody took the label from has notes that the hub makes on replicas, and on nothing else.
-    """
+    """Return the policy that a replica is of; None for a policy that is no replica, or that is called otherwise."""
     meta = policy.metadata
-    is_replica = meta.labels.get(ROOT_LABEL) == meta.name or WRITTEN_ANNOTATION in meta.annotations
-    return root_of(meta.name) if is_replica else None
+    return root_of(meta.name) if meta.labels.get(ROOT_LABEL) == meta.name else None
