@@ -6,6 +6,7 @@ Whoever was good for the whole soak stays so until there is other content.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from echelon.api.base import JSONObject
 from tests.controllers.policy_content import State, state_of, written_at
@@ -13,6 +14,43 @@ from tests.controllers.rollout_witness import SLIP
 from tests.controllers.rollout_words import seconds
 
 Timeline = Iterable[tuple[float, State]]
+
+
+@dataclass(frozen=True)
+class Soak:
+    """When a success has lasted long enough."""
+
+    lasts: float
+    promoted: float | None = None  # a success that is as old as this has
+
+    def is_over(self, since: float, now: float) -> bool:
+        return since + self.lasts <= now or (self.promoted is not None and since <= self.promoted)
+
+
+class Course(NamedTuple):
+    """What a cluster has come to with what it has: since when it counts as good, and whether it was bad at last."""
+
+    good_since: float | None = None
+    bad: bool = False
+
+
+def course_of(timeline: Timeline, soak: Soak, noted: float | None = None) -> Course:
+    """Return what a cluster has come to at the end of a timeline.
+
+    `noted` is since when it was known to be good before the beginning, with the first content.
+    """
+    identity: object = None
+    since, bad = noted, False
+    for time, state in timeline:
+        if identity is not None and state.identity != identity:
+            since, bad = None, False
+        identity = state.identity
+        if state.verdict == "good" and since is None:
+            since = time
+        elif state.verdict == "bad" and since is not None and not soak.is_over(since, time):
+            since = None
+        bad = state.verdict == "bad" or (bad and state.verdict == "late")
+    return Course(since, bad)
 
 
 @dataclass(frozen=True)
@@ -62,39 +100,18 @@ class Chronicle:
             if known and known[-1].state is not None:
                 yield time, known[-1].state
 
-    def good_as_known(
-        self, cluster: str, replica: JSONObject, log: list[tuple[float, int]], soak: float
-    ) -> float | None:
-        """Return since when a cluster is good, by the clock of somebody who came to some revisions at some times.
+    def course_as_known(self, cluster: str, replica: JSONObject, log: list[tuple[float, int]], soak: Soak) -> Course:
+        """Return what a cluster has come to, by the clock of somebody who came to some revisions at some times.
 
         What was before that is known by what was recorded then, if it was true.
         """
         timeline = list(self.as_known(cluster, log))
         if not timeline or timeline[-1][1].identity != state_of(replica).identity:
-            return None
+            return Course()
         birth = log[0][1]
         noted = next((said.get(cluster) for at, said in reversed(self.records) if at <= birth), None)
-        if good_since(self.until(cluster, birth), soak) is None or (noted and noted < written_at(replica)):
-            noted = None
-        return good_since(timeline, soak, noted)
-
-
-def good_since(timeline: Timeline, soak: float, noted: float | None = None) -> float | None:
-    """Return since when a cluster is good with what it has at the end of a timeline, if it counts as good.
-
-    `noted` is what was known of that before the beginning, about the first content.
-    """
-    identity: object = None
-    since: float | None = None
-    for time, state in timeline:
-        if state.identity != identity:
-            since = noted if identity is None else None
-            identity = state.identity
-        if state.verdict == "good" and since is None:
-            since = time
-        elif state.verdict == "bad" and since is not None and time < since + soak:
-            since = None
-    return since
+        true = course_of(self.until(cluster, birth), soak).good_since is not None
+        return course_of(timeline, soak, noted if true and noted and noted >= written_at(replica) else None)
 
 
 def _noted(entry: JSONObject) -> float | None:

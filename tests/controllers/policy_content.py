@@ -53,11 +53,6 @@ def is_held(replica: JSONObject) -> bool:
     return notes_of(replica).get(HELD_ANNOTATION) == "true"
 
 
-def was_held(replica: JSONObject) -> bool:
-    """Whether a replica was held when it was written, whatever people have made of its spec since."""
-    return is_held(replica) and EVENTS_ANNOTATION not in notes_of(replica)
-
-
 def is_ending(replica: JSONObject) -> bool:
     return "deletionTimestamp" in replica["metadata"]
 
@@ -89,7 +84,7 @@ class State(NamedTuple):
     """What a replica is at a moment, as far as its cluster's success goes."""
 
     identity: tuple[str, str, Content]  # which object, written when, with what
-    verdict: str  # good, bad, or nothing
+    verdict: str  # good, bad, or nothing; late, if it was about something that was written before
 
 
 def state_of(replica: JSONObject) -> State:
@@ -99,17 +94,18 @@ def state_of(replica: JSONObject) -> State:
 
 def verdict_of(replica: JSONObject) -> str:
     """Return what an agent says of the content that a replica has: good, bad, or nothing yet."""
-    status = replica.get("status", {})
-    if is_of_another_agent(replica):
-        before, now = json.loads(notes_of(replica).get(EVENTS_ANNOTATION, "{}")), reports_of(replica)
-        if any(now.get(name, "") in ("", event) for name, event in before.items()):
-            return ""
-        if len(now) < len(replica["spec"]["policy-templates"]):
-            return ""
-        return {"Compliant": "good", "NonCompliant": "bad"}.get(status.get("compliant", ""), "")
-    if status.get("observedGeneration") != replica["metadata"]["generation"]:
+    status, spec = replica.get("status", {}), replica["spec"]
+    if not is_of_another_agent(replica):
+        late = status.get("observedGeneration") != replica["metadata"]["generation"]
+        return "late" if late else {"Succeeded": "good", "Failed": "bad"}.get(said_of(replica), "")
+    before, now = json.loads(notes_of(replica).get(EVENTS_ANNOTATION) or "{}"), reports_of(replica)
+    if any(now.get(name, "") in ("", event) for name, event in before.items()):
         return ""
-    return {"Succeeded": "good", "Failed": "bad"}.get(said_of(replica), "")
+    if not now.keys() >= {each["objectDefinition"]["metadata"]["name"] for each in spec["policy-templates"]}:
+        return ""
+    compliant = status.get("compliant", "")
+    good = compliant == "Compliant" or (compliant and not is_enforceable(spec))
+    return "good" if good else {"NonCompliant": "bad"}.get(compliant, "")
 
 
 def _version(template: JSONObject) -> str:

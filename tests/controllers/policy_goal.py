@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 from echelon.api.base import JSONObject
+from echelon.api.policy import ROOT_LABEL
 from echelon.fleet.simulation import World
 from tests.controllers.policy_content import (
     MARK,
@@ -61,7 +62,12 @@ def _wrongs(scene: Scene, now: float, mute: Collection[str]) -> Iterator[str]:
     if not scene.selection.settled:
         yield "the decisions are not settled"
     homes = scene.selection.homes
-    left = [each for each, replica in scene.replicas.items() if each not in homes and not is_ending(replica)]
+    # Where somebody took the label away, and nobody wants a replica, it is no replica any more, and told as that.
+    left = [
+        each
+        for each, replica in scene.replicas.items()
+        if each not in homes and not is_ending(replica) and ROOT_LABEL in replica["metadata"]["labels"]
+    ]
     if left and not scene.words.paused:
         yield f"{left} have a replica, and nobody selects them"
     found = {cluster: scene.found(cluster, now) for cluster in homes}
@@ -95,7 +101,7 @@ def _unkempt(scene: Scene, mute: Collection[str]) -> Iterator[str]:
             expected = {name: each for name, each in wanted.get(part, {}).items() if name in COPIED}
             if {name: each for name, each in meta.get(part, {}).items() if name in (*COPIED, MARK)} != expected:
                 yield f"the {part} of {cluster} are not the policy's"
-        if "policy.open-cluster-management.io/root-policy" not in meta["labels"]:
+        if ROOT_LABEL not in meta["labels"]:
             yield f"the replica of {cluster} is not labelled"
         if replica["spec"].get("rolloutStrategy") != scene.spec.get("rolloutStrategy"):
             yield f"the strategy of {cluster} is not the policy's"
@@ -152,7 +158,7 @@ def _aggregate(scene: Scene, found: Mapping[str, Found], now: float) -> str:
     words = {one.word for one in found.values()}
     if not words:
         return ""
-    if scene.walk(now).blocked() == "MaxFailuresExceeded":
+    if scene.aborted or scene.walk(now).blocked() == "MaxFailuresExceeded":
         return "Failed"
     if words & {"to be written", "progressing", "soaking"}:
         return "Progressing"

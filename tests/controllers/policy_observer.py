@@ -17,7 +17,7 @@ from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, World
 from echelon.kube.client import EventType
 from tests.controllers.hub import NS
-from tests.controllers.policy_chronicle import Chronicle, good_since
+from tests.controllers.policy_chronicle import Chronicle, Course, Soak, course_of
 from tests.controllers.policy_content import (
     MARK,
     Content,
@@ -27,7 +27,6 @@ from tests.controllers.policy_content import (
     notes_of,
     said_of,
     state_of,
-    was_held,
     written_at,
 )
 from tests.controllers.policy_people import REPLICA, hash_of
@@ -92,7 +91,7 @@ class Observer:
             replicas,
             tuple(at(REVISIONS)),
             self.hashes,
-            lambda cluster, soak: good_since(self.chronicle.until(cluster, newest), soak),
+            lambda cluster, soak: course_of(self.chronicle.until(cluster, newest), soak),
         )
         return replace(scene, attempts=scene.stored)
 
@@ -160,7 +159,7 @@ class Observer:
             calls = self.register.arrived(cluster)
             self._own(calls, commit)
             enforces = content_of(now["spec"]).action != "inform"
-            released = enforces and before is not None and was_held(before) and not is_held(now)
+            released = enforces and before is not None and is_held(before) and not is_held(now)
             if is_new and not self.now - self.patience - MOMENT <= written_at(now) <= self.now:
                 return f"{cluster} was written at {written_at(now)}, and it says {self.now}"
             return self._written(commit, calls) if is_new or released else None
@@ -211,10 +210,7 @@ class Observer:
         released = scene.is_wanted and scene.in_turn and not waits and not scene.puts_back
         if released and (broken := broken_by_release(commit.previous, replica)) is not None:
             return broken
-        why = scene.why_not(cluster, content, now)
-        if why is not None and replace(scene, relapsed=True).why_not(cluster, content, now) is None:
-            return None  # a relapse is known to whoever saw it before that is written
-        return why
+        return scene.why_not(cluster, content, now)
 
     def _could_not_know(self, call: Call, commit: Committed) -> bool:
         """Whether a controller that sent a write was right to do so by all that had reached it."""
@@ -236,11 +232,11 @@ class Observer:
         log = [(start + when, each[POLICIES]) for when, each in life.log if POLICIES in each]
         log = [each for each in log if each[0] <= until + SLIP]
 
-        def good(cluster: str, soak: float) -> float | None:
-            return self.chronicle.good_as_known(cluster, replicas[cluster], log, soak)
+        def course(cluster: str, soak: Soak) -> Course:
+            return self.chronicle.course_as_known(cluster, replicas[cluster], log, soak)
 
         attempts = dict(_merged(scene.stored, life.attempts, until))
-        return replace(scene, replicas=replicas, attempts=attempts, good=good)
+        return replace(scene, replicas=replicas, attempts=attempts, course=course)
 
 
 def _merged(stored: Mapping[str, Attempt], own: Mapping[str, Attempt], until: float) -> Iterator[tuple[str, Attempt]]:

@@ -26,9 +26,9 @@ def broken_by_release(before: JSONObject | None, now: JSONObject) -> str | None:
         return "it had something else, or nothing, to look at"
     if said_of(before) != "ToApply" and not is_of_another_agent(before):
         return f"it said {said_of(before) or 'nothing'} before, and not ToApply"
-    if json.loads(notes_of(now).get(EVENTS_ANNOTATION, "{}")) != reports_of(before):
-        return "the reports of before are not noted"
-    return None
+    noted = json.loads(notes_of(now).get(EVENTS_ANNOTATION) or "{}")
+    known = {*reports_of(before).items(), *json.loads(notes_of(before).get(EVENTS_ANNOTATION) or "{}").items()}
+    return "reports are noted that there were not" if noted.items() - known else None
 
 
 def broken_by_words(before: JSONObject, now: JSONObject) -> str | None:

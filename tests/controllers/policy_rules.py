@@ -7,24 +7,27 @@ released stays so until there is other content. The engine is not asked.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 from echelon.api.base import JSONObject
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
+from tests.controllers.policy_chronicle import Course, Soak
 from tests.controllers.policy_content import (
     Content,
     content_of,
     is_ending,
     is_enforceable,
+    is_held,
     is_of_another_agent,
     notes_of,
     said_of,
     verdict_of,
-    was_held,
     written_at,
 )
 from tests.controllers.policy_ways import Way, ways_of
 from tests.controllers.rollout_rules import RETRIED, TURNED, Attempt, Clock, Found, Limits, Report, Walk
 from tests.controllers.rollout_selection import Selection, joined, selection_of
+from tests.controllers.rollout_witness import SLIP
 from tests.controllers.rollout_words import Notes, Words, seconds
 
 EVERYWHERE: JSONObject = {"type": "All"}
@@ -42,8 +45,9 @@ class Scene:
     replicas: Mapping[str, JSONObject]  # by cluster
     revisions: tuple[JSONObject, ...]
     hashes: Mapping[Content, str]  # of the contents that have a revision
-    good: Callable[[str, float], float | None]  # since when a cluster counts as good, given the soak
+    course: Callable[[str, Soak], Course]  # what a cluster has come to with what it has
     relapsed: bool = False  # whether somebody has seen what is bad now be good before, and not noted it yet
+    lasting: bool = False  # whether it is noted that what nobody has reported on since was bad
     attempts: Mapping[str, Attempt] = field(default_factory=dict)  # by cluster; a version is a hash here
 
     @property
@@ -142,7 +146,7 @@ class Scene:
         replica = self.replicas.get(cluster)
         if replica is None or content_of(replica["spec"]) != self.full(cluster):
             return False
-        return not (self.in_turn and was_held(replica))
+        return not (self.in_turn and is_held(replica))
 
     def is_waiting(self, cluster: str) -> bool:
         """Whether a cluster has what is wanted to look at."""
@@ -161,7 +165,7 @@ class Scene:
         return {
             cluster: Attempt(one.revision, one.since.timestamp(), one.refused)
             for cluster, one in found.items()
-            if not self.is_waiting(cluster) or one.since.timestamp() >= written_at(self.replicas[cluster])
+            if not self.is_waiting(cluster) or one.since.timestamp() + SLIP >= written_at(self.replicas[cluster])
         }
 
     def failing(self, cluster: str) -> Attempt | None:
@@ -188,17 +192,17 @@ class Scene:
             return clock.unfinished(Report("progressing", since, since))
         if replica is None or not self.is_released(cluster):
             return Found("to be written")
-        since = self.good(cluster, self.limits.soak)
-        if since is not None:
-            return Found("done", since) if self.had_it(cluster) else clock.good(since)
-        return clock.unfinished(self._report(cluster))
+        course = self.course(cluster, Soak(self.limits.soak, self.words.promoted))
+        if course.good_since is not None:
+            return Found("done", course.good_since) if self.had_it(cluster) else clock.good(course.good_since)
+        return clock.unfinished(self._report(cluster, bad=course.bad and self.lasting))
 
-    def _report(self, cluster: str) -> Report:
+    def _report(self, cluster: str, *, bad: bool) -> Report:
         """Read a replica that is not good. A deadline runs from the write, a relapse that is noted, or another try."""
         replica = self.replicas[cluster]
         notes, since = notes_of(replica), written_at(replica)
         clock = max([since, *(seconds(notes[each]) for each in (TURNED, RETRIED) if each in notes)])
-        if verdict_of(replica) != "bad":
+        if verdict_of(replica) != "bad" and not bad:
             return Report("progressing", since, clock)
         said = replica["status"].get("rolloutLastTransitionTime")
         since = max(since, seconds(said)) if said is not None else since
@@ -215,7 +219,14 @@ class Scene:
         return self.limits.missing(self.selection, self.notes.passed)
 
     def why_not(self, cluster: str, content: Content, now: float) -> str | None:
-        """Return why a cluster must not get a content now; nothing if it may."""
+        """Return why a cluster must not get a content now; nothing if it may by what anybody may have noted."""
+        reasons = [
+            replace(self, relapsed=relapsed, lasting=lasting)._why_not(cluster, content, now)
+            for relapsed, lasting in product((False, True), repeat=2)
+        ]
+        return reasons[0] if all(reasons) else None
+
+    def _why_not(self, cluster: str, content: Content, now: float) -> str | None:
         if not self.is_wanted or cluster not in self.selection.homes:
             return "nobody wants it there"
         if self.aborted and self.back is not None:
