@@ -101,6 +101,16 @@ def test_a_cluster_that_cannot_be_given_it_to_look_at_has_failed_in_the_words_of
     told(story)
 
 
+def test_a_write_that_is_tried_again_is_no_news() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await begin(world, None, refusing("b", when=content))
+        told_of = await world.count("PolicyPropagation")
+        await world.settle(600)
+        assert await world.count("PolicyPropagation") == told_of
+
+    told(story)
+
+
 def test_a_refused_cluster_keeps_nobody_waiting_while_the_budget_has_room_for_it() -> None:
     async def story(world: PolicyWorld) -> None:
         await world.place([("", FOUR)])

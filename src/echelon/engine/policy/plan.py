@@ -58,7 +58,8 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
         # The rest would rely on it.
         return _with_status(Plan(look_again_after=due), status)
     actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status.any)]
-    actions += _told(view, subject, replicas)
+    # Who is tried again is told of in the conditions: an event at every try would say that it was done.
+    actions += _told(view, subject, [each for each in replicas if each.cluster not in rollout.failed_writes])
     if replicas or rollout.allocations.to_delete:
         if not view.confirmed and any(each.new for each in replicas):
             # A process may be born into the past, where a cluster has no replica yet, and would make one.
