@@ -142,7 +142,8 @@ def first_pass(subject: Subject, view: PolicyView) -> list[str]:
     selected = {
         cluster for ref in subject.references if ref.placement is not None for cluster in ref.placement.groups.clusters
     }
-    barred = view.unbound | view.leaving | subject.outcomes.content.keys() | view.unread.keys()
+    failed = {each for each, one in subject.outcomes.content.items() if one.revision == subject.revision}
+    barred = view.unbound | view.leaving | failed | view.unread.keys()
     pending = []
     for cluster in sorted(selected - barred):
         replica = view.replicas.get(cluster)
