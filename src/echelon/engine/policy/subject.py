@@ -173,6 +173,8 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
                 cluster=cluster, revision=revision, status=status, terminating=True, before_removal=before
             )
             continue
+        if strategy.in_turn and replica.held:
+            revision = ""  # if it is in force, somebody has edited it before its turn
         in_force = revision in contents.by_revision and replica.digest not in waiting
         status = status_of_released(replica, record, soak, now) if in_force else ClusterStatus(cluster, Phase.TO_APPLY)
         found[cluster] = Holding(
