@@ -104,7 +104,7 @@ def test_a_cluster_that_cannot_be_given_it_to_look_at_has_failed_in_the_words_of
 def test_who_did_not_take_an_older_content_is_waited_for_with_the_new_one() -> None:
     async def story(world: PolicyWorld) -> None:
         client = await begin(world, progressive(maxConcurrency=4), None)
-        trouble, done = [unavailable(), Conflict("somebody was faster")], list[str]()
+        trouble, done = [unavailable(), *[Conflict("somebody was faster") for _ in range(4)]], list[str]()
 
         def refuses(verb: str, kind: Kind[Any], namespace: str, body: JSONObject) -> ApiError | None:
             if kind.resource != POLICY.resource or namespace not in FOUR or not content(verb, body):
