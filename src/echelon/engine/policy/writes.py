@@ -101,7 +101,8 @@ class ReplicaWrites:
 
     def _in_turns(self, entry: ClusterDecision, replica: Replica | None) -> ReplicaWrite | None:
         action = self._content.action
-        if replica is not None and replica.digest == self._full_digest and not self._recalled:
+        released = replica is not None and replica.digest == self._full_digest and not replica.held
+        if replica is not None and released and not self._recalled:
             return self._in_place(entry, replica, held=False)
         if replica is None or replica.digest != self._held_digest:
             # Who has yet to get it to look at, gets it, whoever's turn it is; unless nobody lists it any more.
