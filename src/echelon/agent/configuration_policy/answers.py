@@ -40,10 +40,12 @@ from echelon.kube.write import write
 T = TypeVar("T")
 
 PAUSES_SECONDS = (0.5, 2.0)  # before a server that is in trouble is asked again
+CONFLICT_SECONDS = 0.2
 MOST_TROUBLE = 3  # failures of an evaluation after which the server is left alone
 PAGE_SIZE = 500
 _AT_ONCE = 50  # answers that cost nothing before others have their turn
 _NO_DRY_RUN = "does not support dry run"
+_OTHER_UID = "UID in precondition"
 
 
 class Answers:
@@ -118,6 +120,8 @@ class Answers:
                 await asyncio.sleep(max(pause, min(error.retry_after, PAUSES_SECONDS[-1])))
         if refusal.cause is Cause.TROUBLE:
             self._trouble.append(refusal.message)
+        if refusal.cause is Cause.CONFLICT:
+            await asyncio.sleep(CONFLICT_SECONDS)  # whoever writes there should come to an end first
         return refusal
 
     async def _send(self, request: Request) -> Any:
@@ -160,8 +164,10 @@ class Answers:
             await self._member.delete(request.kind, request.name, request.namespace, options=options)
         except NotFound:
             return True
-        except Conflict:
-            return bool(request.uid)  # the name is another's by now
+        except Conflict as error:
+            if _OTHER_UID not in error.message:
+                raise
+            return True  # the name is another's by now
         return False
 
     async def _namespaces(self) -> Sequence[NamespaceFacts]:

@@ -18,7 +18,7 @@ from echelon.agent.configuration_policy.watched_objects import ALL_NAMESPACES, W
 from echelon.agent.context import AgentContext
 from echelon.agent.newest_objects import NewestObjects
 from echelon.api.base import JSONObject
-from echelon.api.configuration_policy import CONFIGURATION_POLICY, ConfigurationPolicy
+from echelon.api.configuration_policy import CONFIGURATION_POLICY, ConfigurationPolicy, ConfigurationPolicyStatus
 from echelon.api.core import EVENT
 from echelon.engine.configuration_policy.ending import end
 from echelon.engine.configuration_policy.evaluate import evaluate
@@ -27,7 +27,7 @@ from echelon.engine.configuration_policy.namespaces import BadNamespaceSelector,
 from echelon.engine.configuration_policy.requests import List, Remember
 from echelon.engine.configuration_policy.results import Evaluation
 from echelon.engine.configuration_policy.schedule import Circumstances, next_evaluation, watches_objects
-from echelon.engine.configuration_policy.status import Conclusion, Report, conclude, terminating
+from echelon.engine.configuration_policy.status import Conclusion, Report, conclude, terminating, timeless
 from echelon.engine.policy.compliance_events import compliance_event, parent_of
 from echelon.engine.policy.names import HELD_ANNOTATION
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
@@ -57,6 +57,9 @@ class _PolicyState:
     seen: Circumstances
     namespaces: tuple[str, ...] | None = None  # that were selected; None: nobody needs any
     failures: int = 0
+    # The latest status as it was sent, and as the server had it after that: it may keep less than it is sent.
+    sent: ConfigurationPolicyStatus | None = None
+    kept: ConfigurationPolicyStatus | None = None
 
 
 class ConfigurationPolicyReconciler:
@@ -89,7 +92,8 @@ class ConfigurationPolicyReconciler:
             state = self._states[name] = _PolicyState(policy.metadata.uid, seen)
         now = self._context.clock.now()
         state.seen = replace(state.seen, namespaces_changed=self._namespaces_changed(policy, state))
-        if self._must_poll(name, state, now):
+        if self._must_poll(name, state, now) or (state.kept is not None and timeless(policy.status) != state.kept):
+            # Or the status is not what we said: a cache showed the past, or somebody edited it.
             state.seen = replace(state.seen, changed=True)
         wait = next_evaluation(policy, state.seen, now)
         if wait is not None and wait <= timedelta():
@@ -116,7 +120,8 @@ class ConfigurationPolicyReconciler:
             failed = bool(ending.left)
             if failed:
                 policy = self._newest(policy)
-                await self._tell(policy, terminating(policy, ending.left, now), always=False)
+                conclusion = terminating(policy, ending.left, now)
+                policy = await self._tell(policy, state, conclusion, write=conclusion.is_news)
         else:
             evaluation = await answers.carry_out(evaluate(policy, now, MANAGER))
             failed = evaluation.failed
@@ -130,7 +135,9 @@ class ConfigurationPolicyReconciler:
         """Tell what came of an evaluation; return the policy as it is then."""
         asked = policy.metadata.annotations.get(RETRIED_ANNOTATION, "")
         conclusion = conclude(policy, evaluation, MANAGER, now)
-        policy = await self._tell(policy, conclusion, always=asked != state.seen.retried_at)
+        known = timeless(conclusion.status) == state.sent and timeless(policy.status) == state.kept
+        news = conclusion.is_news and not known
+        policy = await self._tell(policy, state, conclusion, write=news or asked != state.seen.retried_at)
         state.namespaces = evaluation.namespaces
         state.seen = replace(state.seen, mended=state.seen.mended + 1 if evaluation.mended else 0)
         return policy
@@ -176,12 +183,18 @@ class ConfigurationPolicyReconciler:
             raise Overtaken("the policy was changed while it was evaluated")
         return newest
 
-    async def _tell(self, policy: ConfigurationPolicy, conclusion: Conclusion, *, always: bool) -> ConfigurationPolicy:
-        """Write what is to be told, and then the status; return the policy as it is then."""
+    async def _tell(
+        self, policy: ConfigurationPolicy, state: _PolicyState, conclusion: Conclusion, *, write: bool
+    ) -> ConfigurationPolicy:
+        """Write what is to be told, and then the status if that is asked for; return the policy as it is then."""
         for report in conclusion.reports:
             await self._send_event(policy, report)
-        if not conclusion.is_news and not always:
-            return policy
+        if write:
+            policy = await self._write_status(policy, conclusion)
+        state.sent, state.kept = timeless(conclusion.status), timeless(policy.status)
+        return policy
+
+    async def _write_status(self, policy: ConfigurationPolicy, conclusion: Conclusion) -> ConfigurationPolicy:
         body: JSONObject = {"status": _status_patch(policy, conclusion)}
         for attempt in range(1, STATUS_ATTEMPTS + 1):
             try:

@@ -85,7 +85,7 @@ def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str, 
         reports = []
     history = [ComplianceHistory(last_timestamp=format_micro_time(each.at), message=each.message) for each in reports]
     status = msgspec.structs.replace(status, history=[*reversed(history), *before.history][:MOST_HISTORY])
-    return Conclusion(status, tuple(reports), _timeless(status) != _timeless(before))
+    return Conclusion(status, tuple(reports), timeless(status) != timeless(before))
 
 
 def terminating(policy: ConfigurationPolicy, left: tuple[str, ...], now: datetime) -> Conclusion:
@@ -115,6 +115,11 @@ def changed_something(status: ConfigurationPolicyStatus | JSONObject) -> bool:
             return False  # it is not one of ours
     reasons = {said.reason for each in status.compliancy_details for said in each.conditions}
     return bool(CHANGES & (reasons | {each.reason for each in status.related_objects}))
+
+
+def timeless(status: ConfigurationPolicyStatus) -> ConfigurationPolicyStatus:
+    """Return what a status says, whenever it was said."""
+    return msgspec.structs.replace(status, last_evaluated="")
 
 
 def _verdicts(evaluation: Evaluation, *, first: bool) -> list[Verdict]:
@@ -227,10 +232,6 @@ def _is_final(policy: ConfigurationPolicy, evaluation: Evaluation, status: Confi
     if status.compliant == COMPLIANT:
         return interval.compliant == "never"
     return interval.noncompliant == "never" and not changed_something(status)
-
-
-def _timeless(status: ConfigurationPolicyStatus) -> ConfigurationPolicyStatus:
-    return msgspec.structs.replace(status, last_evaluated="")
 
 
 def _timeless_condition(condition: TemplateCondition) -> TemplateCondition:
