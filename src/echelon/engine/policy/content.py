@@ -7,6 +7,7 @@ edited, or that another hub wrote, is judged by what is in it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -49,6 +50,7 @@ class PolicyContent:
         return {**others, ACTION: action} if action else others
 
 
+@lru_cache(maxsize=4096)  # asked for each of ten thousand replicas, of which many have the same
 def digest_of(body: str, action: str) -> str:
     """Return the hash of a content, given that of all but its action."""
     return revision_of([body, action.lower()])
