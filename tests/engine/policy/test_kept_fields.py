@@ -1,7 +1,5 @@
 """What a hub keeps of a policy: with Echelon's definition, with upstream's, and with those in between."""
 
-from copy import deepcopy
-from functools import cache
 from typing import Any
 
 import pytest
@@ -9,41 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
-from echelon.api.crd import crd
 from echelon.api.policy import POLICY
 from echelon.engine.policy.kept_fields import CONDITIONS, OWN_FIELDS, STRATEGY, kept_fields
 from echelon.hub.schema.structural import Structural
-
-
-@cache
-def _ours() -> JSONObject:
-    return crd(POLICY)
-
-
-def ours() -> JSONObject:
-    return deepcopy(_ours())
-
-
-def schema_of(definition: JSONObject) -> JSONObject:
-    schema: JSONObject = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return schema
-
-
-def remove(definition: JSONObject, path: str) -> None:
-    """Take a field out of a definition, as upstream's does not have it."""
-    *parents, last = path.split(".")
-    schema = schema_of(definition)
-    for name in parents:
-        schema = schema["properties"][name.removesuffix("[]")]
-        schema = schema["items"] if name.endswith("[]") else schema
-    del schema["properties"][last]
-
-
-def upstream() -> JSONObject:
-    definition = ours()
-    for path in OWN_FIELDS:
-        remove(definition, path)
-    return definition
+from tests.engine.policy.definitions import ours, remove, schema_of, upstream
 
 
 def example(path: str) -> JSONObject:

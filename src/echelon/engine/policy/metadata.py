@@ -15,6 +15,7 @@ from echelon.engine.policy.names import (
     CLUSTER_NAMESPACE_LABEL,
     COMPARE_OPTIONS,
     EVENTS_ANNOTATION,
+    GOOD_ANNOTATION,
     HELD_ANNOTATION,
     OWN_PREFIX,
     ROOT_LABEL,
@@ -39,6 +40,7 @@ _NOTES = frozenset(
         TURNED_ANNOTATION,
         HELD_ANNOTATION,
         EVENTS_ANNOTATION,
+        GOOD_ANNOTATION,
         f"{GROUP}/encryption-iv",
     )
 )

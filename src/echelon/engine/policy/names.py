@@ -20,6 +20,7 @@ HELD_ANNOTATION = "echelon.dev/held"  # "true" on a replica, and on what is made
 # On what is made from a replica: it was enforced before it was held, so its end still prunes.
 ENFORCED_BEFORE_ANNOTATION = "echelon.dev/enforced-before"
 EVENTS_ANNOTATION = "echelon.dev/events-at-release"  # on a replica: the latest report of each template at its release
+GOOD_ANNOTATION = "echelon.dev/good-since"  # on a replica, where the hub does not keep that in the policy's status
 STRATEGY_ANNOTATION = "echelon.dev/rollout-strategy"  # on a policy, where the hub does not keep spec.rolloutStrategy
 OWN_PREFIX = "echelon.dev/"
 

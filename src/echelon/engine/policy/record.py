@@ -1,8 +1,8 @@
 """What the hub itself has noted of each cluster: since when it is good, by the hub's own clock.
 
 An agent says that a policy succeeded, not when, or by a clock that nobody knows. So the time at which the hub first saw
-it is noted in the policy's status, and a soak runs from there. A note is about the content that a replica has if it is
-not older than the write of that.
+it is noted in the policy's status, and a soak runs from there; on the replica, where the hub keeps no such time in the
+status. A note is about the content that a replica has if it is not older than the write of that.
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,11 @@ class Record:
 
         Those that are settled lose their times where a status would grow too large.
         """
-        entry = self.entries.get(replica.cluster)
-        if entry is None or entry.rollout_status != Phase.SUCCEEDED.value:
-            return None
-        since = parse_time(entry.rollout_last_transition_time)
+        entry, since = self.entries.get(replica.cluster), replica.good
+        if since is None:
+            if entry is None or entry.rollout_status != Phase.SUCCEEDED.value:
+                return None
+            since = parse_time(entry.rollout_last_transition_time)
         if since is None:
             return replica.written or replica.stored_at
         return since if replica.written is None or since >= replica.written else None

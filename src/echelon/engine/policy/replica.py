@@ -13,7 +13,7 @@ from echelon.api.policy import PolicyStatus, TemplateDetails
 from echelon.api.times import parse_time
 from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, body_of, digest_of
 from echelon.engine.policy.later_reports import verdict_of_reports
-from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
+from echelon.engine.policy.names import EVENTS_ANNOTATION, GOOD_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION, TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import Phase
@@ -39,6 +39,7 @@ class Replica:
     written: datetime | None
     retried: datetime | None
     turned: datetime | None  # when it turned bad after it had been good with this content
+    good: datetime | None  # since when it is good, where that is noted here
     terminating: datetime | None
     compliant: str
     stored: str  # the rollout status that it carries, whoever wrote that
@@ -93,6 +94,7 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
         written=parse_time(meta.annotations.get(WRITTEN_ANNOTATION)),
         retried=parse_time(meta.annotations.get(RETRIED_ANNOTATION)),
         turned=parse_time(meta.annotations.get(TURNED_ANNOTATION)),
+        good=parse_time(meta.annotations.get(GOOD_ANNOTATION)),
         terminating=parse_time(meta.deletion_timestamp),
         compliant=status.compliant,
         stored=status.rollout_status,

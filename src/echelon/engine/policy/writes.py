@@ -15,7 +15,7 @@ from echelon.engine.plan import Create, Delete, InOrder, Patch, Write
 from echelon.engine.policy.content import INFORM
 from echelon.engine.policy.later_reports import reports_to_outlast
 from echelon.engine.policy.metadata import ReplicaMetadata
-from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
+from echelon.engine.policy.names import EVENTS_ANNOTATION, GOOD_ANNOTATION, HELD_ANNOTATION
 from echelon.engine.policy.record import Record, turned_bad
 from echelon.engine.policy.replica import Replica, other_fields
 from echelon.engine.policy.strategy import PolicyStrategy
@@ -118,6 +118,7 @@ class ReplicaWrites:
             EVENTS_ANNOTATION: _reports(replica, spec, held=held) if replica is not None else None,
             RETRIED_ANNOTATION: None,
             TURNED_ANNOTATION: None,
+            GOOD_ANNOTATION: None,
         }
         first: Write
         if replica is None:
@@ -163,12 +164,18 @@ class ReplicaWrites:
         turned = turned_bad(replica, self._record, self._now) if entry.phase is not Phase.SUCCEEDED else None
         if turned is not None and turned != replica.turned and not past:
             notes[TURNED_ANNOTATION] = format_micro_time(turned)
+        notes |= self._good(entry)
         retried = self._rollout.control.retried
         if retried is not None and entry.phase is not Phase.SUCCEEDED:
             is_old = entry.since is None or entry.since <= retried
             if is_old and (replica.retried is None or replica.retried < retried):
                 notes[RETRIED_ANNOTATION] = format_micro_time(retried)
         return notes
+
+    def _good(self, entry: ClusterDecision) -> dict[str, str | None]:
+        """Return what a replica gets to remember of its success, where nobody else remembers it."""
+        since = entry.since if entry.phase is Phase.SUCCEEDED and not self._view.keeps_status else None
+        return {GOOD_ANNOTATION: format_micro_time(since) if since is not None else None}
 
     def _to_tell(self, entry: ClusterDecision, replica: Replica, *, held: bool, retried: bool) -> Phase | None:
         """Return what the status of a replica has to say and does not say. Verdicts are its agent's."""
