@@ -476,3 +476,14 @@ def test_without_policies_there_is_one_stream_and_nothing_else() -> None:
         assert asked - registration == {("watch", "configurationpolicies")}
 
     told(story)
+
+
+def test_policies_that_report_at_the_same_moment_are_all_heard() -> None:
+    async def story(here: World) -> None:
+        names = {f"p{number}" for number in range(40)}
+        for name in sorted(names):
+            await policy(here, template(config_map(name)), name=name, settle=0, remediationAction="inform")
+        await here.settle(10)
+        assert {each["reason"] for each in await events(here)} == {f"policy: {CLUSTER}/{name}" for name in names}
+
+    told(story)

@@ -41,6 +41,7 @@ FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 60.0
 OVERTAKEN_SECONDS = 1.0  # the cache may need a moment to show what the server knows
 STATUS_ATTEMPTS = 4
+EVENT_ATTEMPTS = 10
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class _PolicyState:
     uid: str
     seen: Circumstances
     namespaces: tuple[str, ...] | None = None  # that were selected; None: nobody needs any
+    namespaces_heard: bool = False  # whether something was heard of namespaces since they were selected
     failures: int = 0
     # The latest status as it was sent, and as the server had it after that: it may keep less than it is sent.
     sent: ConfigurationPolicyStatus | None = None
@@ -77,6 +79,7 @@ class ConfigurationPolicyReconciler:
         for name in found:
             if (state := self._states.get(name)) is not None:
                 state.seen = replace(state.seen, changed=True)
+                state.namespaces_heard = state.namespaces_heard or key[:2] == ALL_NAMESPACES.key[:2]
         return found
 
     async def reconcile(self, name: str) -> float | None:
@@ -91,7 +94,8 @@ class ConfigurationPolicyReconciler:
             seen = Circumstances(changed=True, backoff=backoff)
             state = self._states[name] = _PolicyState(policy.metadata.uid, seen)
         now = self._context.clock.now()
-        state.seen = replace(state.seen, namespaces_changed=self._namespaces_changed(policy, state))
+        state.namespaces_heard = state.namespaces_heard and self._namespaces_changed(policy, state)
+        state.seen = replace(state.seen, namespaces_changed=state.namespaces_heard)
         if self._must_poll(name, state, now) or (state.kept is not None and timeless(policy.status) != state.kept):
             # Or the status is not what we said: a cache showed the past, or somebody edited it.
             state.seen = replace(state.seen, changed=True)
@@ -138,7 +142,7 @@ class ConfigurationPolicyReconciler:
         known = timeless(conclusion.status) == state.sent and timeless(policy.status) == state.kept
         news = conclusion.is_news and not known
         policy = await self._tell(policy, state, conclusion, write=news or asked != state.seen.retried_at)
-        state.namespaces = evaluation.namespaces
+        state.namespaces, state.namespaces_heard = evaluation.namespaces, True
         state.seen = replace(state.seen, mended=state.seen.mended + 1 if evaluation.mended else 0)
         return policy
 
@@ -208,13 +212,29 @@ class ConfigurationPolicyReconciler:
         parent = parent_of(policy.metadata)
         if parent is None:
             return  # nobody collects the reports of a policy that is made from no other
-        body = compliance_event(
-            CONFIGURATION_POLICY, policy.metadata, parent, report.message, at=report.at, reporter=MANAGER
-        )
+        for attempt in range(EVENT_ATTEMPTS):
+            body = compliance_event(
+                CONFIGURATION_POLICY,
+                policy.metadata,
+                parent,
+                report.message,
+                at=report.at,
+                reporter=MANAGER,
+                attempt=attempt,
+            )
+            if await self._has_told(body, policy.metadata.namespace):
+                return
+        raise Conflict(f"{EVENT_ATTEMPTS} names for an event about {policy.metadata.name} are taken")
+
+    async def _has_told(self, event: JSONObject, namespace: str) -> bool:
+        """Write an event, unless an attempt before did; tell whether it is there, or its name is another's."""
+        member = self._context.member
         try:
-            await self._context.member.create(EVENT.untyped(), body, policy.metadata.namespace)
+            await member.create(EVENT.untyped(), event, namespace)
         except AlreadyExists:
-            _log.debug("the event %s was written by an attempt before", body["metadata"]["name"])
+            found = await member.get(EVENT, event["metadata"]["name"], namespace)
+            return (found.reason, found.message) == (event["reason"], event["message"])
+        return True
 
     def _namespaces_changed(self, policy: ConfigurationPolicy, state: _PolicyState) -> bool:
         """Whether other namespaces are selected than at the last evaluation, as far as the watch of them tells."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from echelon.api.configuration_policy import (
     ConfigurationPolicy,
     RelatedMetadata,
@@ -17,11 +19,12 @@ from echelon.engine.configuration_policy.messages import COMPLIANT, NON_COMPLIAN
 from echelon.engine.configuration_policy.pruning import Entry, Place
 from echelon.engine.configuration_policy.results import Evaluation, Result, TemplateResult, place_of
 
-MOST = 3000  # an object of a server has no room for more
+MOST = 1000  # an object of a server has no room for many more
+MOST_DIFFS = 20
 
 
 def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str) -> list[RelatedObject]:
-    """Return the objects that a policy is about, each once, sorted.
+    """Return the objects that a policy is about, each once, sorted; see `bounded`.
 
     While a template is not understood, what was known of its objects before is all that is known.
     """
@@ -34,7 +37,27 @@ def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation, manager
         else:
             for known in policy.status.related_objects:
                 found.setdefault(_order(known), known)
-    return [found[key] for key in sorted(found)][:MOST]
+    return [found[key] for key in sorted(found)]
+
+
+def bounded(related: list[RelatedObject]) -> list[RelatedObject]:
+    """Return as many related objects, and as many diffs, as a status has room for.
+
+    What the policy created comes first, because only the status knows that; then what it is about in particular.
+    """
+
+    def rank(each: RelatedObject) -> tuple[bool, bool]:
+        return not (each.properties is not None and each.properties.created_by_policy), each.properties is None
+
+    kept = sorted(sorted(related, key=rank)[:MOST], key=_order)
+    shown = 0
+    for number, each in enumerate(kept):
+        if each.properties is not None and each.properties.diff:
+            shown += 1
+            if shown > MOST_DIFFS:
+                properties = msgspec.structs.replace(each.properties, diff="")
+                kept[number] = msgspec.structs.replace(each, properties=properties)
+    return kept
 
 
 def _add(found: dict[tuple[str, str, str], RelatedObject], one: RelatedObject) -> None:
