@@ -3,6 +3,8 @@
 A merge patch has no word for null but "remove this", so a field that is null is a field that is not there.
 """
 
+from typing import Any
+
 from echelon.api.base import JSONObject
 
 
@@ -14,7 +16,7 @@ def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: 
     patch: JSONObject = {name: None for name in before if after.get(name) is None and before[name] is not None}
     for name, value in after.items():
         old = before.get(name)
-        if value is None or value == old:
+        if value is None or is_same(value, old):
             continue
         if isinstance(value, dict) and isinstance(old, dict):
             if inner := merge_difference(old, value, empty_is_absent=empty_is_absent):
@@ -22,3 +24,14 @@ def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: 
         elif not empty_is_absent or value not in ({}, []) or old:
             patch[name] = value
     return patch
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are the same in JSON, where true is not 1, as it is in Python."""
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict) and one.keys() == other.keys() and all(is_same(one[key], other[key]) for key in one)
+        )
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(map(is_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
