@@ -90,7 +90,7 @@ def test_a_change_that_python_would_not_see_reaches_everybody() -> None:
         await world.bind()
         world.start()
         await world.settle()
-        await world.change(**{"policy-templates": [template(severity="low", flag=True)]})
+        await world.change("audit", **{"policy-templates": [template(severity="low", flag=True)]})
         await world.settle()
         definition = (await world.replica("c1")).spec.policy_templates[0].object_definition
         assert definition["spec"]["flag"] is True

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
-from echelon.engine.merge_patch import is_same, merge_difference
+from echelon.api.json_equality import is_same
+from echelon.engine.merge_patch import merge_difference
 
 scalars = st.one_of(st.booleans(), st.integers(0, 2), st.sampled_from(["", "x"]))
 values = st.recursive(

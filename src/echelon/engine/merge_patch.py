@@ -3,9 +3,8 @@
 A merge patch has no word for null but "remove this", so a field that is null is a field that is not there.
 """
 
-from typing import Any
-
 from echelon.api.base import JSONObject
+from echelon.api.json_equality import is_same
 
 
 def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: bool = False) -> JSONObject:
@@ -24,14 +23,3 @@ def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: 
         elif not empty_is_absent or value not in ({}, []) or old:
             patch[name] = value
     return patch
-
-
-def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON, where true is not 1, as it is in Python."""
-    if isinstance(one, dict):
-        return (
-            isinstance(other, dict) and one.keys() == other.keys() and all(is_same(one[key], other[key]) for key in one)
-        )
-    if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(is_same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
