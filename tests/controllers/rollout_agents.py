@@ -16,7 +16,7 @@ from echelon.fleet.loop import running
 from echelon.hub.storage.store import Change, Key
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.errors import NotFound
-from tests.controllers.rollout_rules import version_of
+from tests.controllers.work_rules import version_of
 
 FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
 DONE = {"Applied": "True", "Available": "True", "Progressing": "False", "Degraded": "False"}

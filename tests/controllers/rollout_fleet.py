@@ -42,7 +42,7 @@ from tests.controllers.hub import NS, SET_LABEL
 from tests.controllers.placement_world import cluster, create
 from tests.controllers.rollout_people import CLUSTERS
 from tests.controllers.rollout_witness import Witness
-from tests.controllers.rollout_world import observer_of
+from tests.controllers.rollout_world import WATCHED, observer_of
 from tests.controllers.strict import STRICT
 from tests.controllers.work_world import CRDS, template
 
@@ -178,7 +178,7 @@ class Fleet:
     async def _controller(self, name: str, client: FaultyClient) -> None:
         chance = Random(running().random.getrandbits(64))  # noqa: S311 - repeatable on purpose
         observer = observer_of(self.world)
-        seen = Witness(self._fated(name, client), observer.register, MANIFEST_WORK.resource)
+        seen = Witness(self._fated(name, client), observer.register, WATCHED)
         controllers = Controllers(
             seen, running().clock, [name], random=chance, metrics=Metrics(), instance=name, settings=STRICT
         )

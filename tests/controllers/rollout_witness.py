@@ -8,7 +8,7 @@ come to; and each write is noted with the moment at which it was sent.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -23,10 +23,20 @@ from echelon.kube.errors import ApiError, Conflict, NotFound, ServerTimeout
 from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import OLDER_LISTS_REFUSED
 from tests.controllers.rollout_people import SEEN
-from tests.controllers.rollout_rules import Attempt, version_of
+from tests.controllers.rollout_rules import Attempt
 
 T = TypeVar("T")
 R = TypeVar("R")
+SLIP = 0.001  # timers and clocks disagree about the last microseconds of a wait
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What clusters get: its kind, and which content the body of a write brings, if it brings any."""
+
+    resource: str
+    version: Callable[[JSONObject], str]
+    home: str = ""  # a namespace where the kind is something else
 
 
 @dataclass
@@ -59,8 +69,9 @@ class Life:
         """Whether it would write again before it can have seen its own last write there, or has waited for that."""
         revision, when = self.confirmed.get(cluster, (0, -GUARD_SECONDS))
         waited = asyncio.get_running_loop().time() - when
-        patience = GUARD_SECONDS - 0.001  # timers disagree about the last microseconds
-        return waited < patience and all(known.get(resource, 0) < revision for _, known in reversed(self.log))
+        return waited < GUARD_SECONDS - SLIP and all(
+            known.get(resource, 0) < revision for _, known in reversed(self.log)
+        )
 
     def knew(self, since: float) -> list[tuple[float, float, dict[str, int]]]:
         """Return what it knew since a moment: from when, until when, what."""
@@ -72,10 +83,17 @@ class Life:
 
 @dataclass(frozen=True)
 class Call:
-    """A write of a work that was sent."""
+    """A write for a cluster that was sent; of the object itself, or of its status."""
 
     life: Life
     when: float
+    status: bool = False
+
+    def basis(self, patience: float) -> Iterator[tuple[dict[str, int], float, float]]:
+        """Return what the sender knew when it may have decided to write: what, and since and until when it decided."""
+        for since, until, known in self.life.knew(self.when - patience):
+            first, last = (min(max(each, since), self.when) + SLIP for each in (since, until))
+            yield known, first, last
 
 
 @dataclass(frozen=True)
@@ -84,11 +102,12 @@ class Refusal:
 
     error: type[ApiError]
     until: float = math.inf
+    parts: tuple[str, ...] = ("spec",)  # of an object, of which none is taken
 
 
 @dataclass
 class Register:
-    """The writes of works that are under way, by cluster, and those that were not taken."""
+    """The writes for clusters that are under way, by cluster, and those that were not taken."""
 
     calls: dict[str, list[Call]] = field(default_factory=dict)
     blind: set[str] = field(default_factory=set)  # clusters that somebody wrote to again without looking
@@ -102,19 +121,21 @@ class Register:
         if call in self.calls.get(cluster, ()):
             self.calls[cluster].remove(call)
 
-    def arrived(self, cluster: str) -> list[Call]:
+    def arrived(self, cluster: str, *, status: bool = False) -> list[Call]:
         """Return who may have made a write that was committed."""
-        return self.calls.pop(cluster, [])
+        calls = self.calls.pop(cluster, [])
+        self.calls[cluster] = [each for each in calls if each.status is not status]
+        return [each for each in calls if each.status is status]
 
 
 class Witness:
     """The client protocol over a client of a simulated process."""
 
-    def __init__(self, client: Client, register: Register, resource: str) -> None:
-        """`resource` is the kind whose writes are registered; what else is written is nobody's business here."""
+    def __init__(self, client: Client, register: Register, watched: Watched) -> None:
+        """`watched` is the kind whose writes are registered; what else is written is nobody's business here."""
         self._client = client
         self._register = register
-        self._resource = resource
+        self._watched = watched
         self._life = Life()
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
@@ -122,7 +143,7 @@ class Witness:
 
     async def list(self, kind: Kind[T], namespace: str = "", **options: Any) -> Page[T]:
         page = await self._client.list(kind, namespace, **options)
-        if not page.continue_ and not options.get("labels"):  # what somebody asks for is no cache
+        if not page.continue_ and not options.get("labels") and not namespace:  # what somebody asks for is no cache
             self._life.came_to(kind.resource, page.resource_version, listed=True)
         return page
 
@@ -149,19 +170,28 @@ class Witness:
         options: WriteOptions | None = None,
     ) -> T:
         request = self._client.patch(kind, name, patch, namespace, subresource=subresource, options=options)
-        return await self._write(kind, namespace, request, getattr(patch, "body", {}))
+        return await self._write(kind, namespace, request, getattr(patch, "body", {}), status=bool(subresource))
 
     async def delete(
         self, kind: Kind[T], name: str, namespace: str = "", *, options: DeleteOptions | None = None
     ) -> None:
         await self._write(kind, namespace, self._client.delete(kind, name, namespace, options=options))
 
-    async def _write(self, kind: Kind[Any], namespace: str, request: Awaitable[R], body: JSONObject | None = None) -> R:
-        if kind.resource != self._resource:
+    async def _write(
+        self,
+        kind: Kind[Any],
+        namespace: str,
+        request: Awaitable[R],
+        body: JSONObject | None = None,
+        *,
+        status: bool = False,
+    ) -> R:
+        if kind.resource != self._watched.resource or namespace == self._watched.home:
             return await request
-        call = Call(self._life, asyncio.get_running_loop().time())
+        call = Call(self._life, asyncio.get_running_loop().time(), status)
         self._register.sent(namespace, call)
-        blind = {namespace} if self._life.is_blind(self._resource, namespace) else set[str]()
+        # A status may follow at once upon what it is about.
+        blind = {namespace} if not status and self._life.is_blind(kind.resource, namespace) else set[str]()
         try:
             answer = await self._refused(namespace, request, body or {})
         except ApiError as error:  # a process that dies on the way has forgotten already what it wrote
@@ -181,7 +211,11 @@ class Witness:
     async def _refused(self, cluster: str, request: Awaitable[R], body: JSONObject) -> R:
         """Answer in place of the server, if it does not take content for a cluster."""
         refusal = self._register.refusals.get(cluster)
-        if refusal is None or "spec" not in body or asyncio.get_running_loop().time() >= refusal.until:
+        if (
+            refusal is None
+            or asyncio.get_running_loop().time() >= refusal.until
+            or body.keys().isdisjoint(refusal.parts)
+        ):
             return await request
         if isinstance(request, Coroutine):
             request.close()
@@ -191,14 +225,14 @@ class Witness:
 
     def _attempted(self, cluster: str, body: JSONObject, error: ApiError) -> None:
         """Take note of content that was not taken. Where somebody was only faster, there are more tries at once."""
-        if "spec" not in body:
+        if not (version := self._watched.version(body)):
             return
         if isinstance(error, Conflict) or (isinstance(error, NotFound) and "kind" not in body):
             self._life.faster[cluster] += 1
             if self._life.faster[cluster] < CONFLICTS_IN_A_ROW:
                 return
         refused = 400 <= error.status_code < 500 and error.status_code not in (409, 429)
-        attempt = Attempt(version_of(body["spec"]), running().clock.now().timestamp(), refused)
+        attempt = Attempt(version, running().clock.now().timestamp(), refused)
         for attempts in (self._life.attempts, self._register.attempts):
             before = attempts.get(cluster)
             since = before.since if before is not None and before.version == attempt.version else attempt.since

@@ -40,14 +40,16 @@ from tests.controllers.hub import NS
 from tests.controllers.placement_world import create
 from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
-from tests.controllers.rollout_rules import WRITTEN, Scene, condition, seconds, version_of
-from tests.controllers.rollout_witness import Call, Refusal, Register, Witness
+from tests.controllers.rollout_rules import WRITTEN, condition
+from tests.controllers.rollout_witness import SLIP, Call, Refusal, Register, Watched, Witness
+from tests.controllers.rollout_words import seconds
+from tests.controllers.work_rules import Scene, version_of
 from tests.controllers.work_world import CRDS, TRUSTING, template
 
 SETS, WORKS = MANIFEST_WORK_REPLICA_SET.resource, MANIFEST_WORK.resource
 PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
 REVISIONS = CONTROLLER_REVISION.resource
-SLIP = 0.001
+WATCHED = Watched(WORKS, lambda body: version_of(body["spec"]) if "spec" in body else "")
 MOMENT = 1.5  # seconds: two ways of half a second each, and something for the queue
 
 CRUEL = Faults(crash=0.1, late_write=0.3, stale=0.2, delay=0.3, conflict=0.1, server_error=0.1, latency=(0.0, 0.3))
@@ -75,8 +77,8 @@ async def furnish(world: World, people: People, strategy: JSONObject, *, upgrade
     await create(client, NAMESPACE, NS)
     await create(client, PLACEMENT, "p", NS, spec={})
     for index in range(3):
-        await people.make(index)
-    await people.publish([CLUSTERS[:2], CLUSTERS[2:4], CLUSTERS[4:]], at_once=True)
+        await people.decider.make(index)
+    await people.decider.publish([CLUSTERS[:2], CLUSTERS[2:4], CLUSTERS[4:]], at_once=True)
     spec = {"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "p", "rolloutStrategy": strategy}]}
     await create(client, MANIFEST_WORK_REPLICA_SET, "web", NS, spec=spec)
     beginning = store.revision
@@ -100,7 +102,7 @@ async def controller(client: FaultyClient, *, register: Register, name: str = ""
 
     async def work() -> None:
         # Everything is forgotten between two terms of a leader, also what the witness knows.
-        seen = Witness(client, register, WORKS)
+        seen = Witness(client, register, WATCHED)
         made = Controllers(
             seen, clock, ["work-sets"], random=chance, metrics=Metrics(), instance=name, settings=TRUSTING
         )
@@ -168,8 +170,8 @@ class Observer:
         if rewriting is not None and rewriting == last:
             return  # what somebody is in the middle of is not settled, whatever numbers say
         before = self.scene(dict.fromkeys(_READ, commit.revision - 1))
-        if before.settled:
-            self.unselected |= dict.fromkeys({*CLUSTERS, *SPARE} - before.homes.keys(), commit.revision - 1)
+        if before.selection.settled:
+            self.unselected |= dict.fromkeys({*CLUSTERS, *SPARE} - before.selection.homes.keys(), commit.revision - 1)
 
     def _work(self, commit: Committed) -> str | None:
         cluster, before = commit.key.namespace, commit.previous
@@ -191,8 +193,10 @@ class Observer:
             return None
         SEEN["deletion"] += 1
         scene = self.scene()
-        settled = scene.settled and self.world.memory.get("rewriting") is None
-        if self.unselected.get(cluster, 0) >= self.started[cluster] or (settled and cluster not in scene.homes):
+        settled = scene.selection.settled and self.world.memory.get("rewriting") is None
+        if self.unselected.get(cluster, 0) >= self.started[cluster] or (
+            settled and cluster not in scene.selection.homes
+        ):
             return None
         return f"the work of {cluster} is deleted, and no settled decisions were without it"
 
@@ -235,13 +239,11 @@ class Observer:
     def _could_not_know(self, call: Call, cluster: str, version: str, revision: int) -> bool:
         """Whether a controller that sent a write was right to do so by all that had reached it."""
         start = running().clock.now().timestamp() - running().time()
-        for since, until, known in call.life.knew(call.when - self.patience):
+        for known, first, last in call.basis(self.patience):
             if not known.keys() >= _READ:
                 continue
-            scene = self._with_own(self.scene(known), call, known[WORKS], revision, start + min(until, call.when))
-            # Timers and clocks disagree about the last microseconds of a wait.
-            moments = {min(max(each, since), call.when) + SLIP for each in (since, until)}
-            if any(self._why_not(scene, cluster, version, start + moment) is None for moment in moments):
+            scene = self._with_own(self.scene(known), call, known[WORKS], revision, start + last - SLIP)
+            if any(self._why_not(scene, cluster, version, start + moment) is None for moment in (first, last)):
                 return True
         return False
 
@@ -277,15 +279,15 @@ def wrongs(world: World) -> Iterator[str]:
     observer = observer_of(world)
     scene, now = observer.scene(), observer.now
     scene = replace(scene, attempts=scene.stored)  # whoever is not among them and may start has to
-    if not scene.settled:
+    if not scene.selection.settled:
         yield "the decisions are not settled"
-    left = [each for each in scene.works.keys() - scene.homes.keys() if not is_ending(scene.works[each])]
+    left = [each for each in scene.works.keys() - scene.selection.homes.keys() if not is_ending(scene.works[each])]
     if scene.paused and left:  # while paused nothing is removed, and they are in the status, too
         yield from _not_as_blocked(scene, now)
         return
     for cluster in left:
         yield f"{cluster} has a work and is not selected"
-    found = {cluster: scene.found(cluster, now) for cluster in scene.homes}
+    found = {cluster: scene.found(cluster, now) for cluster in scene.selection.homes}
     if scene.aborted:
         yield from _not_back(observer, scene)
     else:
@@ -312,7 +314,7 @@ def is_ending(work: JSONObject) -> bool:
 def _not_back(observer: Observer, scene: Scene) -> Iterator[str]:
     """An aborted revision is nowhere, if there is anything to go back to."""
     others = [version for version in observer.hashes if version != scene.wanted and observer.is_completed(version)]
-    versions = {version_of(work["spec"]) for cluster, work in scene.works.items() if cluster in scene.homes}
+    versions = {version_of(work["spec"]) for cluster, work in scene.works.items() if cluster in scene.selection.homes}
     if others and (len(versions) > 1 or scene.wanted in versions):
         yield f"aborted, and there is {sorted(versions)}"
 

@@ -1,5 +1,6 @@
 """Policies on hubs that do not take some of their writes: budgets hold, others go on, and the status tells."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
 from echelon.engine.rollout.control import retry
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
-from echelon.kube.errors import ApiError, Forbidden, Unavailable
+from echelon.kube.errors import ApiError, Conflict, Forbidden, Unavailable
 from tests.controllers.hub import NS, now
 from tests.controllers.policy_world import PolicyWorld, told
 from tests.controllers.refusing import Refusal, Refusing, start_refusing
@@ -97,6 +98,41 @@ def test_a_cluster_that_cannot_be_given_it_to_look_at_has_failed_in_the_words_of
         assert await world.reach() == FOUR
         assert await stored(world) == set()
         assert await world.enforced() == ["a"]
+
+    told(story)
+
+
+def test_who_did_not_take_an_older_content_is_waited_for_with_the_new_one() -> None:
+    async def story(world: PolicyWorld) -> None:
+        client = await begin(world, progressive(maxConcurrency=4), None)
+        trouble, done = [unavailable(), *[Conflict("somebody was faster") for _ in range(3)]], list[str]()
+        upgrades: list[asyncio.Task[None]] = []
+
+        def refuses(verb: str, kind: Kind[Any], namespace: str, body: JSONObject) -> ApiError | None:
+            if kind.resource != POLICY.resource or namespace not in FOUR or not content(verb, body):
+                return None
+            if namespace == "b" and trouble:
+                if not upgrades:  # before anybody has stored that this one was not taken
+                    upgrades.append(asyncio.create_task(world.upgrade("3")))
+                return trouble.pop(0)
+            done.append(f"{'release' if release(verb, body) else 'hold'} {namespace}")
+            return None
+
+        client.refuses = refuses
+        await world.upgrade("2")
+        await world.settle()
+        assert not trouble
+        assert done.index("hold b") < done.index("release a")
+
+    told(story)
+
+
+def test_a_write_that_is_tried_again_is_no_news() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await begin(world, None, refusing("b", when=content))
+        told_of = await world.count("PolicyPropagation")
+        await world.settle(600)
+        assert await world.count("PolicyPropagation") == told_of
 
     told(story)
 

@@ -20,6 +20,7 @@ from echelon.kube.errors import Invalid
 from tests.controllers.hub import NS, PLACEMENT_LABEL
 from tests.controllers.policy_world import CRDS, PolicyWorld, template, told
 from tests.controllers.strict import end
+from tests.controllers.work_world import progressive
 
 KINDS = ("Placement", "PlacementRule")
 NAMES = [f"{GROUP}/cluster-name", f"{GROUP}/cluster-namespace"]
@@ -422,6 +423,20 @@ def test_what_somebody_edits_on_a_replica_is_put_back(edit: JSONObject) -> None:
         assert {**after.metadata.annotations, **times} == {**before.metadata.annotations, **times}
         assert after.status.conditions == []
         assert await world.verdict() == "Succeeded"
+
+    told(story)
+
+
+def test_nobody_gets_its_turn_by_an_edit() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await spread(world, "c1", "c2", "c3", strategy=progressive())
+        assert await world.enforced() == ["c1"]
+        await world.hub.patch(POLICY, f"{NS}.audit", {"spec": {"remediationAction": "enforce"}}, "c3")
+        await world.settle()
+        assert await world.enforced() == ["c1"]
+        assert (await world.stored())["c3"] == "ToApply"
+        await world.finish()
+        assert await world.enforced() == ["c1", "c2", "c3"]
 
     told(story)
 

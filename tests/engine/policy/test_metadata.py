@@ -51,7 +51,9 @@ def test_a_replica_gets_what_the_policy_has_as_far_as_it_is_copied(
         **{
             key: each
             for key, each in annotations.items()
-            if copied(key, spec) and not key.startswith("echelon.dev/") and key != f"{GROUP}/trigger-update"
+            if copied(key, spec)
+            and not key.startswith("echelon.dev/")
+            and key not in (f"{GROUP}/trigger-update", f"{GROUP}/encryption-iv")  # which a replica has of its own
         },
         "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
         "echelon.dev/held": "true",

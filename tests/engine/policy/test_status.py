@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.policy import ClusterCompliance, PolicyStatus
-from echelon.engine.policy.status import MOST_BYTES, compliance_of, fitting
+from echelon.engine.policy.cluster_list import MOST_BYTES, fitting
+from echelon.engine.policy.status import compliance_of
 
 MEBIBYTE = 1 << 20
 STATES = ("Compliant", "NonCompliant", "Pending", "", "odd")
@@ -58,10 +59,17 @@ def test_what_somebody_has_to_look_at_goes_last(settled: int, waiting: int, flyi
         assert f"{len(clusters) - len(listed)} of {len(clusters)}" in why
         assert names.isdisjoint(settled_of(clusters))
     elif why:
-        assert all(not each.rollout_last_transition_time for each in listed if each.rollout_status == "Succeeded")
-        assert [each for each in listed if each.rollout_status != "Succeeded"] == clusters[settled:]
+        timed = {each.rollout_status for each in listed if each.rollout_last_transition_time}
+        assert "Succeeded" not in timed
+        assert ("ToApply" in timed) == (bool(waiting) and "wait" not in why)
     else:
         assert listed == clusters
+
+
+def test_those_that_wait_keep_their_place_for_as_long_as_it_goes() -> None:
+    clusters = fleet(5000, 5000, 10)
+    listed, _ = fitting(clusters, settled_of(clusters))
+    assert [each.clustername for each in listed] == [each.clustername for each in clusters[5000:]]
 
 
 def test_a_short_list_is_left_as_it_is() -> None:

@@ -43,9 +43,11 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     if refusal := refusal_of(view):
         return _with_status(Plan(), refused_status(view, subject, *refusal, now))
     if view.policy.spec.get("disabled"):
-        return _with_status(
-            _remove_all(view, subject, "the policy is disabled", now), disabled_status(view, subject, now)
-        )
+        removed = _remove_all(view, subject, "the policy is disabled", now)
+        if removed.actions:
+            # It may be enabled again, and a process that is born into the past would take it off everywhere.
+            removed = replace(removed, actions=(patch_of(subject, {}), *removed.actions))
+        return _with_status(removed, disabled_status(view, subject, now))
     rollout = roll_out(subject, now)
     if rollout.history.generation > meta.generation:
         # Somebody has rolled out a newer content than the one that we see. Ours would take the fleet back.
@@ -58,7 +60,8 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
         # The rest would rely on it.
         return _with_status(Plan(look_again_after=due), status)
     actions: list[Action] = [*before_content(rollout), *announcements(rollout, recorded=status.any)]
-    actions += _told(view, subject, replicas)
+    # Who is tried again is told of in the conditions: an event at every try would say that it was done.
+    actions += _told(view, subject, [each for each in replicas if each.cluster not in rollout.failed_writes])
     if replicas or rollout.allocations.to_delete:
         if not view.confirmed and any(each.new for each in replicas):
             # A process may be born into the past, where a cluster has no replica yet, and would make one.
@@ -71,8 +74,11 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
 
 
 def plan_gone(replicas: Iterable[Replica]) -> Plan:
-    """Return what is to be done when a policy is gone: what was made for it goes, too."""
-    left = tuple(delete(each) for each in replicas if each.terminating is None)
+    """Return what is to be done when a policy is gone: what was made for it goes, too.
+
+    Not what was written meanwhile: it may be for a policy of the same name that is not known yet.
+    """
+    left = tuple(replace(delete(each), resource_version=each.version) for each in replicas if each.terminating is None)
     return Plan((Together(left),)) if left else NOTHING
 
 

@@ -142,7 +142,8 @@ def first_pass(subject: Subject, view: PolicyView) -> list[str]:
     selected = {
         cluster for ref in subject.references if ref.placement is not None for cluster in ref.placement.groups.clusters
     }
-    barred = view.unbound | view.leaving | subject.outcomes.content.keys() | view.unread.keys()
+    failed = {each for each, one in subject.outcomes.content.items() if one.revision == subject.revision}
+    barred = view.unbound | view.leaving | failed | view.unread.keys()
     pending = []
     for cluster in sorted(selected - barred):
         replica = view.replicas.get(cluster)
@@ -172,6 +173,8 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
                 cluster=cluster, revision=revision, status=status, terminating=True, before_removal=before
             )
             continue
+        if strategy.in_turn and replica.held:
+            revision = ""  # if it is in force, somebody has edited it before its turn
         in_force = revision in contents.by_revision and replica.digest not in waiting
         status = status_of_released(replica, record, soak, now) if in_force else ClusterStatus(cluster, Phase.TO_APPLY)
         found[cluster] = Holding(

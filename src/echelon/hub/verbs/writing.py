@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.json_equality import is_same
 from echelon.hub import apply
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
@@ -210,7 +211,7 @@ async def _update(
     admission.validate(target, new, before)
     _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
     enforce(cluster, target, request, new=new, old=before)
-    if new == before:
+    if is_same(new, before):
         return Written(before, old)
     if request.dry_run:
         return Written(new, None)

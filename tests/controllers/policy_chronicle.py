@@ -1,0 +1,121 @@
+"""Since when each cluster is good with what it has: seen by everybody at once, or as it reached one who was told later.
+
+A soak runs by the hub's clock: from when the hub could first see a success, not from when an agent says that it was.
+Whoever was good for the whole soak stays so until there is other content.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from echelon.api.base import JSONObject
+from tests.controllers.policy_content import State, state_of, written_at
+from tests.controllers.rollout_witness import SLIP
+from tests.controllers.rollout_words import seconds
+
+Timeline = Iterable[tuple[float, State]]
+
+
+@dataclass(frozen=True)
+class Soak:
+    """When a success has lasted long enough."""
+
+    lasts: float
+    promoted: float | None = None  # a success that is as old as this has
+
+    def is_over(self, since: float, now: float) -> bool:
+        return since + self.lasts <= now or (self.promoted is not None and since <= self.promoted)
+
+
+class Course(NamedTuple):
+    """What a cluster has come to with what it has: since when it counts as good, and whether it was bad at last."""
+
+    good_since: float | None = None
+    bad: bool = False
+
+
+def course_of(timeline: Timeline, soak: Soak, noted: float | None = None) -> Course:
+    """Return what a cluster has come to at the end of a timeline.
+
+    `noted` is since when it was known to be good before the beginning, with the first content.
+    """
+    identity: object = None
+    since, bad = noted, False
+    for time, state in timeline:
+        if identity is not None and state.identity != identity:
+            since, bad = None, False
+        identity = state.identity
+        if state.verdict == "good" and since is None:
+            since = time
+        elif state.verdict == "bad" and since is not None and not soak.is_over(since, time):
+            since = None
+        bad = state.verdict == "bad" or (bad and state.verdict == "late")
+    return Course(since, bad)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A committed state of a replica; None when it is gone."""
+
+    revision: int
+    time: float
+    state: State | None
+
+
+@dataclass
+class Chronicle:
+    """All that was committed of replicas, by cluster, and what the policy's own status said of them."""
+
+    moments: dict[str, list[Moment]] = field(default_factory=dict)
+    records: list[tuple[int, dict[str, float]]] = field(default_factory=list)  # by revision: good since when
+
+    def record(self, revision: int, policy: JSONObject) -> None:
+        entries = policy.get("status", {}).get("status", [])
+        self.records.append((revision, {each["clustername"]: since for each in entries if (since := _noted(each))}))
+
+    def belied(self, entry: JSONObject) -> str | None:
+        """Tell what is wrong with a success that the policy's status claims."""
+        since = _noted(entry)
+        if since is None:
+            return None
+        before = [each for each in self.moments.get(entry["clustername"], ()) if each.time <= since + SLIP]
+        if any(each.state is not None and each.state.verdict == "good" for each in before):
+            return None
+        return "its agent had not said so"
+
+    def note(self, cluster: str, revision: int, time: float, replica: JSONObject | None) -> None:
+        state = state_of(replica) if replica is not None else None
+        self.moments.setdefault(cluster, []).append(Moment(revision, time, state))
+
+    def until(self, cluster: str, revision: int) -> Iterator[tuple[float, State]]:
+        """Return the states of a cluster's replica up to a revision, as they were committed."""
+        for each in self.moments.get(cluster, ()):
+            if each.revision <= revision and each.state is not None:
+                yield each.time, each.state
+
+    def as_known(self, cluster: str, log: Iterable[tuple[float, int]]) -> Iterator[tuple[float, State]]:
+        """Return the states as they reached somebody who came to some revisions at some times."""
+        for time, revision in log:
+            known = [each for each in self.moments.get(cluster, ()) if each.revision <= revision]
+            if known and known[-1].state is not None:
+                yield time, known[-1].state
+
+    def course_as_known(self, cluster: str, replica: JSONObject, log: list[tuple[float, int]], soak: Soak) -> Course:
+        """Return what a cluster has come to, by the clock of somebody who came to some revisions at some times.
+
+        What was before that is known by what was recorded then, if it was true.
+        """
+        timeline = list(self.as_known(cluster, log))
+        if not timeline or timeline[-1][1].identity != state_of(replica).identity:
+            return Course()
+        birth = log[0][1]
+        noted = next((said.get(cluster) for at, said in reversed(self.records) if at <= birth), None)
+        true = course_of(self.until(cluster, birth), soak).good_since is not None
+        return course_of(timeline, soak, noted if true and noted and noted >= written_at(replica) else None)
+
+
+def _noted(entry: JSONObject) -> float | None:
+    """Return since when a cluster is good, as an entry of a policy's status says."""
+    if entry.get("rolloutStatus") != "Succeeded" or "rolloutLastTransitionTime" not in entry:
+        return None
+    return seconds(entry["rolloutLastTransitionTime"])
