@@ -487,3 +487,19 @@ def test_policies_that_report_at_the_same_moment_are_all_heard() -> None:
         assert {each["reason"] for each in await events(here)} == {f"policy: {CLUSTER}/{name}" for name in names}
 
     told(story)
+
+
+def test_an_object_that_is_replaced_while_it_is_looked_at_is_looked_at_again() -> None:
+    async def story(here: World) -> None:
+        await here.member.create(config_map("x", a="2"))
+        here.way.reach.delay = lambda: 1.0
+        await policy(here, template(config_map("x", a="1")), settle=0)
+        while ("patch", "configmaps", "x") not in here.way.requests:
+            await here.settle(0.1)
+        await here.member.delete(CONFIG_MAP, "x")
+        await here.member.create(config_map("x", a="3", b="theirs"))
+        await here.settle(60)
+        assert (await here.member.get(CONFIG_MAP, "x"))["data"] == {"a": "1", "b": "theirs"}
+        assert all("immutable" not in each["message"] for each in await events(here))
+
+    told(story)

@@ -45,7 +45,6 @@ MOST_TROUBLE = 3  # failures of an evaluation after which the server is left alo
 PAGE_SIZE = 500
 _AT_ONCE = 50  # answers that cost nothing before others have their turn
 _NO_DRY_RUN = "does not support dry run"
-_OTHER_UID = "UID in precondition"
 
 
 class Answers:
@@ -165,9 +164,9 @@ class Answers:
         except NotFound:
             return True
         except Conflict as error:
-            if _OTHER_UID not in error.message:
-                raise
-            return True  # the name is another's by now
+            if not request.uid or request.uid not in error.message:
+                raise  # it lost against another write
+            return True  # the name is another's by now, as both uids in the message say
         return False
 
     async def _namespaces(self) -> Sequence[NamespaceFacts]:
@@ -202,7 +201,7 @@ async def list_all(member: Client, kind: Kind[Any], namespace: str) -> list[JSON
 
 def _refusal(request: Request, error: ApiError) -> Refusal:
     cause = Cause.REFUSED
-    if isinstance(error, Conflict | AlreadyExists):
+    if isinstance(error, Conflict | AlreadyExists) or _is_of_another_object(error):
         cause = Cause.CONFLICT
     elif isinstance(error, NotFound):
         cause = Cause.NOT_FOUND
@@ -212,3 +211,9 @@ def _refusal(request: Request, error: ApiError) -> Refusal:
     elif is_transient(error):
         cause = Cause.TROUBLE
     return Refusal(cause, error.message)
+
+
+def _is_of_another_object(error: ApiError) -> bool:
+    """Whether a patch met another object of the same name: servers say that a uid may not change."""
+    causes = error.details.get("causes") or () if isinstance(error, Invalid) else ()
+    return any(isinstance(each, dict) and each.get("field") == "metadata.uid" for each in causes)
