@@ -401,6 +401,16 @@ class TestSeveralPlacements:
 
         told(story)
 
+    def test_one_by_one_a_mandatory_group_keeps_whom_another_placement_selects_too(self) -> None:
+        async def story(world: PolicyWorld) -> None:
+            east: Groups = [("", ["a", "c"])]
+            west: Groups = [("", ["b"]), ("canary", ["c"])]
+            mandatory = {"mandatoryDecisionGroups": [{"groupName": "canary"}]}
+            await self._begin(world, progressive(**mandatory), east=east, west=west)
+            await self._walks(world, "c", "a", "b")
+
+        told(story)
+
     def test_the_union_is_walked_by_name_and_who_is_in_both_counts_once(self) -> None:
         async def story(world: PolicyWorld) -> None:
             await self._begin(world, progressive(maxConcurrency="50%"), one=[("", ["a", "c"])], two=[("", ["b", "c"])])
