@@ -208,7 +208,7 @@ async def _update(
         strategy.prepare_update(cluster, new, before, request.user)
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
-    admission.validate(target, new, before)
+    admission.validate(target, new, before, accepted=old.admitted_by is resource)
     _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
     enforce(cluster, target, request, new=new, old=before)
     if is_same(new, before):
