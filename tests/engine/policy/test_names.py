@@ -10,7 +10,13 @@ from echelon.engine.policy.names import replica_name, root_of
 
 @pytest.mark.parametrize(
     ("name", "root"),
-    [("foobar", None), ("foo.bar", Key("foo", "bar")), ("fo.ob.ar", Key("fo", "ob.ar")), (".bar", None), ("foo.", None)],
+    [
+        ("foobar", None),
+        ("foo.bar", Key("foo", "bar")),
+        ("fo.ob.ar", Key("fo", "ob.ar")),
+        (".bar", None),
+        ("foo.", None),
+    ],
 )
 def test_a_name_says_whose_replica_it_is(name: str, root: Key | None) -> None:
     assert root_of(name) == root
