@@ -107,19 +107,24 @@ async def controller(client: FaultyClient, *, register: Register, name: str = ""
 
 async def build(world: World) -> None:
     await world.add_cluster()
-    client, chance = world.client(), Random(world.random.getrandbits(64))  # noqa: S311 - repeatable on purpose
+    chance = Random(world.random.getrandbits(64))  # noqa: S311 - repeatable on purpose
     clusters = [f"c{number}" for number in range(chance.randint(3, 8))]
-    observer = world.memory["observer"] = Observer(world, clusters)
-    two = world.scenario is TWO
-    observer.patience = MOMENT + world.scenario.pause_seconds[1]
     agents = drawn_agents(world, clusters, chance)
-    people = People(world, client, chance, steps=chance.randint(4, 12), clusters=clusters)
-    await furnish(world, people, chance, upgraded=chance.random() < 0.6)
-    observer.register.refusals |= drawn_refusals(clusters, chance)
-    observer.furnished = True
+    await begin(world, clusters, chance, upgraded=chance.random() < 0.6)
     for number, life in enumerate(agents.lives(clusters)):
         world.spawn(life, f"agent {number}")
     world.clusters[""].store.on_commit(agents.follow)
+
+
+async def begin(world: World, clusters: list[str], chance: Random, *, upgraded: bool) -> None:
+    """Furnish the hub, and let controllers and people loose on it."""
+    observer = world.memory["observer"] = Observer(world, clusters)
+    two = bool(world.scenario.pause_seconds[1])
+    observer.patience = MOMENT + world.scenario.pause_seconds[1]
+    people = People(world, world.client(), chance, steps=chance.randint(4, 12), clusters=clusters)
+    await furnish(world, people, chance, upgraded=upgraded)
+    observer.register.refusals |= drawn_refusals(clusters, chance)
+    observer.furnished = True
     for name in ("first", "second") if two else ("only",):
         world.start(Component(name, partial(controller, register=observer.register, name=name, leads=two)))
     world.spawn(people.meddle(), "people")
@@ -157,7 +162,7 @@ def drawn_agents(world: World, clusters: list[str], chance: Random) -> Agents:
 
 
 def the_rules_are_kept(world: World, commit: Committed) -> str | None:
-    return observer_of(world).follow(commit) if "observer" in world.memory else None
+    return observer_of(world).follow(commit) if "observer" in world.memory and not commit.cluster else None
 
 
 ONE = Scenario(

@@ -13,6 +13,7 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.policy import POLICY
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET
+from echelon.engine.policy.names import HELD_ANNOTATION
 from echelon.fleet.loop import running
 from echelon.fleet.simulation import Committed, World
 from echelon.kube.client import EventType
@@ -31,7 +32,7 @@ from tests.controllers.policy_content import (
 )
 from tests.controllers.policy_people import REPLICA, hash_of
 from tests.controllers.policy_promises import HUB_WORDS, broken_by_agent, broken_by_release, broken_by_words
-from tests.controllers.policy_rules import Scene
+from tests.controllers.policy_rules import HELD, Scene
 from tests.controllers.rollout_people import SEEN
 from tests.controllers.rollout_rules import Attempt
 from tests.controllers.rollout_witness import SLIP, Call, Register, Watched
@@ -46,7 +47,7 @@ MOMENT = 1.5  # seconds: two ways of half a second each, and something for the q
 def _version(body: JSONObject) -> str:
     notes = body.get("metadata", {}).get("annotations", {}) if "spec" in body else {}
     version: str = notes.get("echelon.dev/revision") or ""
-    return version
+    return f"{version}{HELD}" if version and notes.get(HELD_ANNOTATION) else version
 
 
 WATCHED = Watched(POLICIES, _version, home=NS)
@@ -190,7 +191,7 @@ class Observer:
         cluster = commit.key.namespace
         scene = self.scene(dict.fromkeys(READ, commit.revision - 1))
         # Whose writes failed counts for everybody, whoever tried them and whatever became of that process.
-        scene = replace(scene, attempts={**scene.stored, **self.register.attempts})
+        scene = replace(scene, attempts={**scene.stored, **scene.meant(self.register.attempts)})
         self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, commit, self.now)
         SEEN["hold" if is_held(commit.object) else "release" if scene.in_turn else "start"] += 1
@@ -235,7 +236,7 @@ class Observer:
         def course(cluster: str, soak: Soak) -> Course:
             return self.chronicle.course_as_known(cluster, replicas[cluster], log, soak)
 
-        attempts = dict(_merged(scene.stored, life.attempts, until))
+        attempts = dict(_merged(scene.stored, scene.meant(life.attempts), until))
         return replace(scene, replicas=replicas, attempts=attempts, course=course)
 
 

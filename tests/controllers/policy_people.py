@@ -47,9 +47,19 @@ def drawn_strategy(chance: Random) -> JSONObject | None:
 
 
 def templates(version: int, chance: Random) -> list[JSONObject]:
-    """Return what a version of the policy wants: one config map or two."""
-    names = ("demo", "extra")[: chance.choice((1, 1, 2))]
-    return [template(str(version), name, remediationAction=chance.choice(("enforce", "inform"))) for name in names]
+    """Return what a version of the policy wants: one config map or two, by templates that come and go.
+
+    What a template looked after in the version before is another object than now, and goes if it was made by it.
+    """
+    names = chance.sample(("demo", "extra", "more"), chance.choice((1, 1, 2)))
+    found = []
+    for name in names:
+        own = chance.choice(("enforce", "inform"))
+        made = template(str(version), name, remediationAction=own, pruneObjectBehavior="DeleteIfCreated")
+        wanted = made["objectDefinition"]["spec"]["object-templates"][0]["objectDefinition"]
+        wanted["metadata"] = {"name": f"{name}-{version % 2}", "namespace": chance.choice(("default", "late"))}
+        found.append(made)
+    return found
 
 
 @dataclass

@@ -27,10 +27,10 @@ from tests.controllers.policy_content import (
 from tests.controllers.policy_ways import Way, ways_of
 from tests.controllers.rollout_rules import RETRIED, TURNED, Attempt, Clock, Found, Limits, Report, Walk
 from tests.controllers.rollout_selection import Selection, joined, selection_of
-from tests.controllers.rollout_witness import SLIP
 from tests.controllers.rollout_words import Notes, Words, seconds
 
 EVERYWHERE: JSONObject = {"type": "All"}
+HELD = " held"  # ends the version of an attempt to give something to look at
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,18 @@ class Scene:
         return {
             cluster: Attempt(one.revision, one.since.timestamp(), one.refused)
             for cluster, one in found.items()
-            if not self.is_waiting(cluster) or one.since.timestamp() + SLIP >= written_at(self.replicas[cluster])
+            if not self.is_waiting(cluster)
+            or not self.is_ready(cluster)
+            or one.since.timestamp() > written_at(self.replicas[cluster])
+        }
+
+    def meant(self, attempts: Mapping[str, Attempt]) -> dict[str, Attempt]:
+        """Return those of some attempts that were to bring what is wanted; who has it to look at has got that."""
+        return {
+            name: replace(one, version=one.version.removesuffix(HELD))
+            for name, one in attempts.items()
+            if one.version.removesuffix(HELD) == self.words.revision
+            and not (one.version.endswith(HELD) and self.is_waiting(name))
         }
 
     def failing(self, cluster: str) -> Attempt | None:
@@ -271,8 +282,6 @@ class Scene:
     def walk(self, now: float) -> Walk:
         """Return the way through the groups."""
         counts = {each: self.counts(each, now) for each in self.selection.homes}
-        moved = frozenset[str]()
-        if not self.selection.settled:
-            away = {each: self.counts(each, now) for each in self.replicas.keys() - self.selection.homes.keys()}
-            moved = frozenset(each for each, one in away.items() if one.flies)
-        return Walk(self.limits, self.selection, self.words, counts, moved)
+        away = {each: self.counts(each, now) for each in self.replicas.keys() - self.selection.homes.keys()}
+        moved = frozenset(each for each, one in away.items() if one.flies and not self.selection.settled)
+        return Walk(self.limits, self.selection, self.words, counts, len(away), moved)

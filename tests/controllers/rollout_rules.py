@@ -24,8 +24,9 @@ def duration(text: str) -> float | None:
     return None if text in ("", "None") else float(text.removesuffix("s"))
 
 
-def count(limit: int | str, total: int, default: int) -> int:
-    """Return how many of a total a number or a percentage is."""
+def count(limit: int | str, total: int, default: int, others: int = 0) -> int:
+    """Return how many of a total a number or a percentage is. Of `others` nobody can say whether they still count."""
+    total += others if isinstance(limit, str) else 0
     found = math.ceil(int(limit[:-1]) * total / 100) if isinstance(limit, str) else limit
     return min(found if found > 0 else default, total)
 
@@ -107,19 +108,22 @@ class Limits:
     def soak(self) -> float:
         return 0.0 if self.kind == "All" else duration(self._said.get("minSuccessTime", "0")) or 0.0
 
-    def stages(self, selection: Selection) -> tuple[Stage, ...]:
+    def stages(self, selection: Selection, others: int = 0) -> tuple[Stage, ...]:
+        """Return the stages of a rollout; `others` clusters have something, and are in no decision."""
         sizes = {group: len(clusters) for group, clusters in selection.groups.items()}
         total = sum(sizes.values())
         if self.kind == "All":
             return (Stage(tuple(sizes), total, total),)
         first = {group for asked in self.mandatory for group in sizes if group.is_meant(asked)}
+        failures = self._said.get("maxFailures", 0)
+        if self.kind == "ProgressivePerGroup":  # one placement after the other, and there mandatory groups first
+            order = sorted(sizes, key=lambda group: (group.placement, group not in first, group.index))
+            tolerated = {group: 0 if group in first else count(failures, sizes[group], 0, others) for group in order}
+            return tuple(Stage((group,), sizes[group], tolerated[group]) for group in order)
         mandatory = tuple(Stage((group,), sizes[group], 0) for group in sizes if group in first)
         rest = {group: size for group, size in sizes.items() if group not in first}
-        failures = self._said.get("maxFailures", 0)
-        if self.kind == "ProgressivePerGroup":
-            return mandatory + tuple(Stage((group,), size, count(failures, size, 0)) for group, size in rest.items())
-        slots = count(self._said.get("maxConcurrency", 0), sum(rest.values()), self.concurrency)
-        return (*mandatory, Stage(tuple(rest), slots, count(failures, total, 0)))
+        slots = count(self._said.get("maxConcurrency", 0), sum(rest.values()), self.concurrency, others)
+        return (*mandatory, Stage(tuple(rest), slots, count(failures, total, 0, others)))
 
     def missing(self, selection: Selection, passed: Collection[str]) -> tuple[str, str] | None:
         """Return what is wrong with a mandatory group that nobody is in, and that has not had this revision."""
@@ -183,9 +187,8 @@ class Walk:
     selection: Selection
     words: Words
     counts: Mapping[str, Found]
-    unlisted: frozenset[str] = (
-        frozenset()
-    )  # clusters that are in flight, and in no decision because somebody moves them
+    others: int = 0  # clusters that have something, and are in no decision
+    unlisted: frozenset[str] = frozenset()  # those of them that are in flight, and that somebody may only be moving
 
     def why_not(self, cluster: str, *, again: bool) -> str | None:
         """Return why a cluster must not start; nothing if it may. `again`: it has its place, and is not written yet."""
@@ -220,7 +223,7 @@ class Walk:
 
     @cached_property
     def _stages(self) -> tuple[Stage, ...]:
-        return self.limits.stages(self.selection)
+        return self.limits.stages(self.selection, self.others)
 
     def _here(self, stage: Stage) -> dict[str, Found]:
         return {each: self.counts[each] for group in stage.groups for each in self.selection.groups[group]}

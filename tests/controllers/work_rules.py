@@ -192,4 +192,4 @@ class Scene:
         if not self.selection.settled:
             away = {each: self.counts(each, now) for each in self.works.keys() - self.selection.homes.keys()}
             moved = frozenset(each for each, one in away.items() if one.flies or one.disturbed)
-        return Walk(self.limits, self.selection, self.words, counts, moved)
+        return Walk(self.limits, self.selection, self.words, counts, unlisted=moved)
