@@ -60,6 +60,8 @@ BUDGETS: Mapping[str, Budget] = {
     "rollouts": Budget(20, 12, 360),
     "rollouts on real clusters": Budget(4, 4, 60),
     "crashes of rollouts": Budget(32, 14, 360),
+    "policies": Budget(8, 5, 90),
+    "policies on real members": Budget(3, 4, 60),
     "crashes of policies": Budget(24, 4, 60),
     "leaving": Budget(3, 3, 30),
     "agent": Budget(3, 3, 30),
