@@ -1,7 +1,7 @@
 """Policies that are disturbed in every way there is: the rules hold at every moment, and in the end all is said.
 
-The oracle counts replicas on the hub that have the content in force, and objects that enforce on clusters; it never asks
-what Echelon says of them. Most lives have agents that only pretend; some have real ones, on real clusters.
+The oracle counts replicas on the hub that have the content in force, and objects that enforce on clusters; it never
+asks what Echelon says of them. Most lives have agents that only pretend; some have real ones, on real clusters.
 """
 
 import logging
