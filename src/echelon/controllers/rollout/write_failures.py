@@ -16,9 +16,8 @@ from typing import Any
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
-from echelon.api.times import parse_time
 from echelon.engine.plan import Create, Delete, Patch, Write
-from echelon.engine.rollout.annotations import REVISION_ANNOTATION, WRITTEN_ANNOTATION
+from echelon.engine.rollout.annotations import REVISION_ANNOTATION
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.write_retries import news, not_stored, wait_before
@@ -95,8 +94,7 @@ class WriteFailures:
             which = write.kind.resource, write.name
             known, notes.own[which] = which in notes.own, words
         elif revision := _revision(write):
-            since = _written_at(write) or now
-            known = self._note(key, notes, FailedWrite(revision, since, _is_refusal(error), words), write.namespace)
+            known = self._note(key, notes, FailedWrite(revision, now, _is_refusal(error), words), write.namespace)
         else:
             known, notes.other[write.namespace] = write.namespace in notes.other, words
         if not known:
@@ -169,15 +167,5 @@ def _revision(write: Write) -> str:
     """Return which content a write brings; empty for one that brings none."""
     if isinstance(write, Delete) or "spec" not in write.body:
         return ""
-    return _noted(write, REVISION_ANNOTATION)
-
-
-def _written_at(write: Write) -> datetime | None:
-    """Return when a write says that it is made: if it was, and only its answer is lost, what it made says the same."""
-    return parse_time(_noted(write, WRITTEN_ANNOTATION))
-
-
-def _noted(write: Write, annotation: str) -> str:
-    body = {} if isinstance(write, Delete) else write.body
-    value: str = body.get("metadata", {}).get("annotations", {}).get(annotation) or ""
-    return value
+    revision: str = write.body.get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION) or ""
+    return revision

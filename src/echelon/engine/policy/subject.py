@@ -208,8 +208,8 @@ def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrit
         if not is_waiting(replica, content):
             continue
         failed, written = found.get(cluster), replica.written
-        if failed is not None and written is not None and failed.since <= written:
-            del found[cluster]  # maybe it was only never answered
+        if failed is not None and written is not None and failed.since < written:
+            del found[cluster]
         if cluster in view.outcomes.other and not is_ready(replica, view) and written is not None:
             before = written - timedelta.resolution
             found[cluster] = FailedWrite(content.revision, before, False, view.outcomes.other[cluster])
