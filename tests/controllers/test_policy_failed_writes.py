@@ -11,7 +11,7 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
 from echelon.engine.rollout.control import retry
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
-from echelon.kube.errors import ApiError, Conflict, Forbidden, Unavailable
+from echelon.kube.errors import ApiError, Conflict, Forbidden, ServerTimeout, Unavailable
 from tests.controllers.hub import NS, now
 from tests.controllers.policy_world import PolicyWorld, told
 from tests.controllers.refusing import Refusal, Refusing, start_refusing
@@ -123,6 +123,31 @@ def test_who_did_not_take_an_older_content_is_waited_for_with_the_new_one() -> N
         await world.settle()
         assert not trouble
         assert done.index("hold b") < done.index("release a")
+
+    told(story)
+
+
+def test_whose_hold_was_written_and_never_answered_waits_for_its_turn_like_the_others() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await world.place([("", FOUR)])
+        await world.write(strategy=progressive())
+        await world.bind()
+        client = start_refusing(world.hub, "policies")
+        lost = {"b", "c", "d"}
+
+        async def create(kind: Kind[Any], body: JSONObject, namespace: str = "", **options: Any) -> Any:
+            made = await Refusing.create(client, kind, body, namespace, **options)
+            if kind.resource == POLICY.resource and namespace in lost:
+                lost.discard(namespace)
+                raise ServerTimeout("the connection was lost before the answer came")
+            return made
+
+        client.create = create  # type: ignore[method-assign]  # the server makes them, and the answers are lost
+        for _ in range(20):
+            await world.settle(5)
+            assert len(await world.enforced()) <= 1
+        assert await world.enforced() == ["a"]
+        assert await stored(world) == set()
 
     told(story)
 
