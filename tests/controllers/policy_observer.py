@@ -94,7 +94,7 @@ class Observer:
             self.hashes,
             lambda cluster, soak: course_of(self.chronicle.until(cluster, newest), soak),
         )
-        return replace(scene, attempts=scene.stored)
+        return replace(scene, attempts=scene.stored(self.register.failures))
 
     def follow(self, commit: Committed) -> str | None:
         """Take a change; tell what is wrong with it."""
@@ -191,7 +191,7 @@ class Observer:
         cluster = commit.key.namespace
         scene = self.scene(dict.fromkeys(READ, commit.revision - 1))
         # Whose writes failed counts for everybody, whoever tried them and whatever became of that process.
-        scene = replace(scene, attempts={**scene.stored, **scene.meant(self.register.attempts)})
+        scene = replace(scene, attempts={**scene.attempts, **scene.meant(self.register.attempts)})
         self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, commit, self.now)
         SEEN["hold" if is_held(commit.object) else "release" if scene.in_turn else "start"] += 1
@@ -236,7 +236,7 @@ class Observer:
         def course(cluster: str, soak: Soak) -> Course:
             return self.chronicle.course_as_known(cluster, replicas[cluster], log, soak)
 
-        attempts = dict(_merged(scene.stored, scene.meant(life.attempts), until))
+        attempts = dict(_merged(scene.attempts, scene.meant(life.attempts), until))
         return replace(scene, replicas=replicas, attempts=attempts, course=course)
 
 

@@ -4,7 +4,7 @@ Every cluster gets the content to look at before anybody is enforced, a release 
 released stays so until there is other content. The engine is not asked.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -158,16 +158,16 @@ class Scene:
         replica = self.replicas[cluster]
         return said_of(replica) == "ToApply" or is_of_another_agent(replica)
 
-    @cached_property
-    def stored(self) -> dict[str, Attempt]:
-        """What the policy itself says of writes that failed; who has got it to look at since has not failed."""
+    def stored(self, failures: Collection[tuple[str, str]]) -> dict[str, Attempt]:
+        """Return what the policy itself says of writes that failed, as far as it is true.
+
+        Who has got it to look at, and says so, has failed only if its release was not taken.
+        """
         found = decode(self.words.told.get(FAILED_WRITES, ""))
         return {
             cluster: Attempt(one.revision, one.since.timestamp(), one.refused)
             for cluster, one in found.items()
-            if not self.is_waiting(cluster)
-            or not self.is_ready(cluster)
-            or one.since.timestamp() > written_at(self.replicas[cluster])
+            if (cluster, one.revision) in failures or not self.is_waiting(cluster) or not self.is_ready(cluster)
         }
 
     def meant(self, attempts: Mapping[str, Attempt]) -> dict[str, Attempt]:

@@ -113,6 +113,7 @@ class Register:
     blind: set[str] = field(default_factory=set)  # clusters that somebody wrote to again without looking
     refusals: dict[str, Refusal] = field(default_factory=dict)  # by cluster
     attempts: dict[str, Attempt] = field(default_factory=dict)  # of anybody, by cluster
+    failures: set[tuple[str, str]] = field(default_factory=set)  # cluster and version of whatever was ever not taken
 
     def sent(self, cluster: str, call: Call) -> None:
         self.calls.setdefault(cluster, []).append(call)
@@ -233,6 +234,7 @@ class Witness:
                 return
         refused = 400 <= error.status_code < 500 and error.status_code not in (409, 429)
         attempt = Attempt(version, running().clock.now().timestamp(), refused)
+        self._register.failures.add((cluster, version))
         for attempts in (self._life.attempts, self._register.attempts):
             before = attempts.get(cluster)
             since = before.since if before is not None and before.version == attempt.version else attempt.since
