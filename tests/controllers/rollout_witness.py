@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.controllers.rollout.write_failures import CONFLICTS_IN_A_ROW
+from echelon.fleet.loop import running
 from echelon.kube.cache import identity_of
 from echelon.kube.client import Client, DeleteOptions, Event, Page, Patch, WriteOptions
 from echelon.kube.errors import ApiError, Conflict, NotFound, ServerTimeout
 from echelon.kube.guard import GUARD_SECONDS
 from echelon.kube.informer import OLDER_LISTS_REFUSED
 from tests.controllers.rollout_people import SEEN
-from tests.controllers.rollout_rules import WRITTEN, Attempt
-from tests.controllers.rollout_words import seconds
+from tests.controllers.rollout_rules import Attempt
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -233,8 +233,7 @@ class Witness:
             if self._life.faster[cluster] < CONFLICTS_IN_A_ROW:
                 return
         refused = 400 <= error.status_code < 500 and error.status_code not in (409, 429)
-        written = body["metadata"]["annotations"][WRITTEN]  # if it was made after all, that is what it says, too
-        attempt = Attempt(version, seconds(written), refused)
+        attempt = Attempt(version, running().clock.now().timestamp(), refused)
         self._register.failures.add((cluster, version))
         for attempts in (self._life.attempts, self._register.attempts):
             before = attempts.get(cluster)

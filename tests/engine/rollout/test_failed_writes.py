@@ -17,6 +17,7 @@ failures = st.builds(
     since=st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)).map(lambda each: each.replace(tzinfo=UTC)),  # noqa: DTZ001
     refused=st.booleans(),
     message=st.text(st.characters(exclude_characters="\N{REPLACEMENT CHARACTER}", codec="utf-8"), max_size=512),
+    held=st.booleans(),
 )
 
 

@@ -31,6 +31,11 @@ def test_a_failure_that_means_something_else_is_news_and_goes_on_since_the_first
     assert news(other, REFUSED) == other
 
 
+def test_a_turn_that_is_refused_is_another_thing_than_something_to_look_at() -> None:
+    release = replace(REFUSED, since=NOW + FIRST)
+    assert news(release, replace(REFUSED, held=True)) == release
+
+
 def test_what_is_stored_with_a_shorter_message_is_stored() -> None:
     noted = {"c1": replace(REFUSED, message="x" * 9999), "c2": REFUSED}
     assert not_stored(noted, {"c1": REFUSED}) == {"c2": REFUSED}

@@ -17,7 +17,7 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
 from echelon.engine.plan import Create, Delete, Patch, Write
-from echelon.engine.rollout.annotations import REVISION_ANNOTATION
+from echelon.engine.rollout.annotations import HELD_ANNOTATION, REVISION_ANNOTATION
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.write_retries import news, not_stored, wait_before
@@ -94,7 +94,9 @@ class WriteFailures:
             which = write.kind.resource, write.name
             known, notes.own[which] = which in notes.own, words
         elif revision := _revision(write):
-            known = self._note(key, notes, FailedWrite(revision, now, _is_refusal(error), words), write.namespace)
+            held = _noted(write, HELD_ANNOTATION) == "true"
+            found = FailedWrite(revision, now, _is_refusal(error), words, held)
+            known = self._note(key, notes, found, write.namespace)
         else:
             known, notes.other[write.namespace] = write.namespace in notes.other, words
         if not known:
@@ -165,7 +167,12 @@ def _is_refusal(error: Exception) -> bool:
 
 def _revision(write: Write) -> str:
     """Return which content a write brings; empty for one that brings none."""
+    return _noted(write, REVISION_ANNOTATION)
+
+
+def _noted(write: Write, annotation: str) -> str:
+    """Return what a write notes with the content that it brings."""
     if isinstance(write, Delete) or "spec" not in write.body:
         return ""
-    revision: str = write.body.get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION) or ""
-    return revision
+    value: str = write.body.get("metadata", {}).get("annotations", {}).get(annotation) or ""
+    return value

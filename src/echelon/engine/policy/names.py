@@ -6,6 +6,7 @@ Names and labels are upstream's. The annotations are Echelon's, and are never co
 from echelon.api import policy
 from echelon.api.keys import Key
 from echelon.api.policy import GROUP
+from echelon.engine.rollout import annotations as rollout_annotations
 from echelon.engine.rollout.annotations import (
     RETRIED_ANNOTATION,
     REVISION_ANNOTATION,
@@ -22,7 +23,7 @@ COMPARE_OPTIONS = ("argocd.argoproj.io/compare-options", "IgnoreExtraneous")
 TRIGGER_ANNOTATION = f"{GROUP}/trigger-update"  # on a policy, to have it looked at; of no use on a replica
 HUB_TEMPLATES_ERROR = f"{GROUP}/hub-templates-error"  # on a template: why it cannot be filled in
 
-HELD_ANNOTATION = "echelon.dev/held"  # "true" on a replica, and on what is made from it: only looked at, until its turn
+HELD_ANNOTATION = rollout_annotations.HELD_ANNOTATION  # on a replica, and on what is made from it
 # On what is made from a replica: it was enforced before it was held, so its end still prunes.
 ENFORCED_BEFORE_ANNOTATION = "echelon.dev/enforced-before"
 EVENTS_ANNOTATION = "echelon.dev/events-at-release"  # on a replica: the latest report of each template at its release

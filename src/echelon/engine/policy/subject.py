@@ -7,7 +7,7 @@ everywhere before anything is changed anywhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from echelon.api.policy import POLICY
 from echelon.api.times import parse_time
@@ -200,19 +200,18 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
 def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrite]:
     """Return the clusters that could not be given the content, or could not be told that they have to wait.
 
-    Those that have got it since, to look at, have not failed any more; their release may, later. Who could not be told
-    is a failure for as long as that is so, and therefore one of before the write that it was to be told of.
+    Those that have got it to look at have not failed to get that, also if nobody heard that they did; their release may
+    fail, later. Who could not be told is a failure for as long as that is so.
     """
     found = dict(view.outcomes.content)
     for cluster, replica in view.replicas.items():
         if not is_waiting(replica, content):
             continue
         failed, written = found.get(cluster), replica.written
-        if failed is not None and written is not None and failed.since < written:
+        if failed is not None and (failed.held or (written is not None and failed.since < written)):
             del found[cluster]
         if cluster in view.outcomes.other and not is_ready(replica, view) and written is not None:
-            before = written - timedelta.resolution
-            found[cluster] = FailedWrite(content.revision, before, False, view.outcomes.other[cluster])
+            found[cluster] = FailedWrite(content.revision, written, False, view.outcomes.other[cluster], held=True)
     return found
 
 

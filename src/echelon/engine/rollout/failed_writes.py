@@ -35,6 +35,7 @@ class FailedWrite:
     since: datetime
     refused: bool  # the server said no; otherwise it could not answer
     message: str
+    held: bool = False  # it was only to be looked at, until its turn
 
     @property
     def reason(self) -> str:
@@ -46,25 +47,27 @@ class FailedWrite:
         return ClusterStatus(cluster, Phase.FAILED if self.refused else Phase.PROGRESSING, self.since)
 
 
-class _Cause(msgspec.Struct, frozen=True):
+class _Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     """Clusters whose writes failed for one reason, each with the microseconds from 1970 to its first attempt."""
 
     revision: str
     refused: bool
     message: str
     clusters: dict[str, int]
+    held: bool = False
 
 
 def encode(failed: Mapping[str, FailedWrite]) -> str | None:
     """Return the annotation's value; None if there is nothing to keep."""
-    causes: dict[tuple[str, bool, str], dict[str, int]] = {}
+    causes: dict[tuple[str, bool, str, bool], dict[str, int]] = {}
     for cluster, one in sorted(failed.items()):
         message = one.message[:_MESSAGE].replace(cluster, _CLUSTER)
         since = (one.since - _EPOCH) // _MICROSECOND
-        causes.setdefault((one.revision, one.refused, message), {})[cluster] = since
+        causes.setdefault((one.revision, one.refused, message, one.held), {})[cluster] = since
     if not causes:
         return None
-    return pack(msgspec.json.encode([_Cause(*cause, clusters) for cause, clusters in causes.items()]))
+    listed = [_Cause(revision, refused, text, each, held) for (revision, refused, text, held), each in causes.items()]
+    return pack(msgspec.json.encode(listed))
 
 
 def decode(value: str) -> dict[str, FailedWrite]:
@@ -77,6 +80,7 @@ def decode(value: str) -> dict[str, FailedWrite]:
                 _EPOCH + timedelta(microseconds=since),
                 cause.refused,
                 cause.message.replace(_CLUSTER, cluster),
+                cause.held,
             )
             for cause in causes
             for cluster, since in cause.clusters.items()

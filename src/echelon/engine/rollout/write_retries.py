@@ -21,7 +21,7 @@ def wait_before(tries: int, at_least: timedelta) -> timedelta:
 
 def news(failed: FailedWrite, before: FailedWrite | None) -> FailedWrite | None:
     """Return what to keep of a failure, given what is kept of the cluster already; None if it says nothing new."""
-    if before is None or before.revision != failed.revision:
+    if before is None or (before.revision, before.held) != (failed.revision, failed.held):
         return failed
     return None if before.refused == failed.refused else replace(failed, since=before.since)
 
