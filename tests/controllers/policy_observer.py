@@ -219,9 +219,11 @@ class Observer:
         for known, first, last in call.basis(self.patience):
             if not known.keys() >= READ:
                 continue
-            scene = self._as_known(call, known, commit.revision, start + last - SLIP)
-            if any(self._why_not(scene, commit, start + moment) is None for moment in (first, last)):
-                return True
+            # What failed in the same moment may have been known, or not yet.
+            for until in (start + last - SLIP, start + last + 3 * SLIP):
+                scene = self._as_known(call, known, commit.revision, until)
+                if any(self._why_not(scene, commit, start + moment) is None for moment in (first, last)):
+                    return True
         return False
 
     def _as_known(self, call: Call, known: Mapping[str, int], revision: int, until: float) -> Scene:
