@@ -227,6 +227,24 @@ def test_rollouts_are_listed_and_what_does_not_exist_is_named(
     assert "No rollouts found in namespace empty." in rollout("list", "-n", "empty").output
 
 
+def test_a_policy_that_cannot_be_enforced_is_found_out_by_the_canary_and_changes_nobody_else(
+    up: Path, rollout: Callable[..., Result], kube: Callable[..., str]
+) -> None:
+    kube("apply", "-f", str(EXAMPLES / "policy-stopped-by-canary.yaml"))
+    of = ("policy/card-limits", "-n", "payments-policy")
+    said = rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS), code=1).output
+    assert "stopped, 0 of 6 done, 1 failed, 5 waiting" in said
+    assert 'namespaces "payments" not found' in " ".join(rollout("status", *of).output.split())
+    there = ["--kubeconfig", str(up), "-n", "payments-policy"]
+
+    def preview() -> Result:
+        return CliRunner().invoke(main, ["policy", "diff", "card-limits", *there])
+
+    _wait(lambda: preview().output.startswith("5 clusters would change"))  # all have looked by then
+    assert preview().exit_code == 10
+    assert "create ConfigMap payments/card-limits" in preview().output
+
+
 def test_a_clause_that_describes_nothing_is_named() -> None:
     done = CliRunner().invoke(main, ["up", "--fleet", "purple clusters"])
     assert done.exit_code == 2

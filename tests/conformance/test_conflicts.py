@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from echelon.kube.client import Client, JSONPatch, MergePatch
-from echelon.kube.errors import AlreadyExists, Conflict, Invalid
+from echelon.kube.client import Client, DeleteOptions, JSONPatch, MergePatch, Preconditions, WriteOptions
+from echelon.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from tests.conformance.asking import (
     CONFIG_MAP,
     PLACEMENT,
@@ -44,6 +44,39 @@ async def test_a_patch_for_another_object_of_the_same_name_is_refused(client: Cl
         assert set(refused_fields(error)) == {("metadata.uid", "FieldValueInvalid")}
         assert error.message.endswith(f'metadata.uid: Invalid value: "{other}": field is immutable')
         assert await client.get(kind, "a", namespace) == created
+
+
+async def test_a_deletion_that_is_not_carried_out_tells_whether_the_very_object_is_there(
+    client: Client, namespace: str
+) -> None:
+    def dry(uid: str = "") -> DeleteOptions:
+        return DeleteOptions(Preconditions(uid=uid), dry_run=True)
+
+    for kind, make in ((CONFIG_MAP, config_map), (PLACEMENT, placement_of)):
+        error = await refusal(client.delete(kind, "a", namespace, options=dry()))
+        assert isinstance(error, NotFound)
+        created = await client.create(kind, make("a"), namespace)
+        await client.delete(kind, "a", namespace, options=dry())
+        await client.delete(kind, "a", namespace, options=dry(created["metadata"]["uid"]))
+        other = "00000000-0000-0000-0000-000000000000"
+        error = await refusal(client.delete(kind, "a", namespace, options=dry(other)))
+        assert isinstance(error, Conflict)
+        assert other in error.message, "by which it is told from a write that lost against another"
+        assert await client.get(kind, "a", namespace) == created
+
+
+async def test_a_patch_of_an_object_that_was_replaced_is_told_apart_from_one_that_is_wrong(
+    client: Client, namespace: str
+) -> None:
+    for kind, make in ((CONFIG_MAP, config_map), (PLACEMENT, placement_of)):
+        before = (await client.create(kind, make("a"), namespace))["metadata"]
+        await client.delete(kind, "a", namespace)
+        await client.create(kind, make("a"), namespace)
+        expected = {"uid": before["uid"], "resourceVersion": before["resourceVersion"]}
+        for dry_run in (True, False):
+            patch, options = MergePatch({"metadata": {**expected, "labels": {"x": "y"}}}), WriteOptions(dry_run=dry_run)
+            error = await refusal(client.patch(kind, "a", patch, namespace, options=options))
+            assert isinstance(error, Conflict) or ("metadata.uid", "FieldValueInvalid") in refused_fields(error)
 
 
 async def test_one_of_many_that_create_the_same_name_succeeds(client: Client, namespace: str) -> None:

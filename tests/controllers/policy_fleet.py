@@ -104,7 +104,7 @@ class Member:
         meta = self.chance.choice(there)["metadata"]
         client = self.world.client(self.name)
         if self.chance.random() < 0.5:
-            self.world.memory["lost", self.name, meta["name"]] = True
+            self.world.memory[f"lost {self.name} {meta['name']}"] = True
             await client.delete(CONFIG_MAP, meta["name"], meta["namespace"])
         else:
             mark = {MARK: str(running().time())}

@@ -112,7 +112,7 @@ class Members:
         if notes_of(commit.object).get(MARK) != notes_of(commit.previous or commit.object).get(MARK):
             return None  # somebody on the cluster did it
         if commit.type is EventType.DELETED or "deletionTimestamp" in commit.object["metadata"]:
-            if self.world.memory.pop(("lost", cluster, key.name), False):
+            if self.world.memory.pop(f"lost {cluster} {key.name}", False):
                 return None
             SEEN["pruned"] += 1
             held = [each for each in self.world.objects(COPIES, cluster) if is_held(each)]

@@ -120,7 +120,7 @@ class Scene:
             if not way.restricted:
                 left_out[way.placement] = left_out.get(way.placement, way.excluded) & way.excluded
         found = (self._selected(name).without(excluded) for name, excluded in left_out.items())
-        return joined(found)
+        return joined(found, self.limits.mandatory if self.limits.kind == "Progressive" else ())
 
     @cached_property
     def _overrides(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Who is selected, in which group, and whether that is certain: decisions as somebody reads them who made none of them.
 
-Of several placements the first one by name goes first, and has the clusters that others select, too.
+Of several placements the first one by name goes first, and has the clusters that others select, too; where mandatory
+groups of all of them come first, these have.
 """
 
 from collections import Counter
@@ -85,14 +86,15 @@ def selection_of(placement: JSONObject, decisions: Iterable[JSONObject]) -> Sele
     return Selection(name, dict(sorted(groups.items())), settled, short, names)
 
 
-def joined(selections: Iterable[Selection]) -> Selection:
-    """Return several selections as one."""
-    ordered = sorted(selections, key=lambda each: each.title)
-    groups: dict[Group, list[str]] = {}
+def joined(selections: Iterable[Selection], mandatory: Iterable[JSONObject] = ()) -> Selection:
+    """Return several selections as one: each cluster in its first group, and the mandatory ones are before all."""
+    ordered, asked = sorted(selections, key=lambda each: each.title), list(mandatory)
+    every = {group: names for each in ordered for group, names in each.groups.items()}
+    groups: dict[Group, list[str]] = {group: [] for group in every}
     taken: set[str] = set()
-    for each in ordered:
-        groups |= {group: [name for name in names if name not in taken] for group, names in each.groups.items()}
-        taken |= each.homes.keys()
+    for group in sorted(every, key=lambda each: (not any(map(each.is_meant, asked)), each)):
+        groups[group] = [name for name in every[group] if name not in taken]
+        taken.update(groups[group])
     return Selection(
         "+".join(each.title for each in ordered),
         groups,

@@ -1,6 +1,6 @@
 """Policies reach their clusters as inform first, and are enforced in turn."""
 
-from tests.controllers.policy_world import PolicyWorld, told
+from tests.controllers.policy_world import PolicyWorld, template, told
 from tests.controllers.work_world import per_group, progressive
 
 
@@ -79,5 +79,20 @@ def test_an_update_takes_everybody_back_to_looking_and_begins_again() -> None:
         assert await world.stored() == {"c1": "Progressing", "c2": "Progressing", "c3": "ToApply"}
         await world.finish()
         assert await world.enforced() == ["c1", "c2", "c3"]
+
+    told(story)
+
+
+def test_a_change_that_python_would_not_see_reaches_everybody() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await world.place([("", ["c1"])])
+        await world.write(spec={"policy-templates": [template(severity="low", flag=1)]})
+        await world.bind()
+        world.start()
+        await world.settle()
+        await world.change("audit", **{"policy-templates": [template(severity="low", flag=True)]})
+        await world.settle()
+        definition = (await world.replica("c1")).spec.policy_templates[0].object_definition
+        assert definition["spec"]["flag"] is True
 
     told(story)

@@ -11,7 +11,7 @@ from echelon.engine.policy.names import STRATEGY_ANNOTATION
 from echelon.engine.rollout.annotations import STATUS_ANNOTATION
 from tests.controllers.hub import NS, now
 from tests.controllers.policy_world import CRDS, PolicyWorld, details, told
-from tests.controllers.work_world import per_group
+from tests.controllers.work_world import per_group, progressive
 from tests.engine.policy.test_kept_fields import upstream
 
 FOREIGN = [upstream() if each["metadata"]["name"] == POLICY.resource else each for each in CRDS]
@@ -119,5 +119,29 @@ def test_a_strategy_that_cannot_be_read_enforces_nobody() -> None:
         await world.settle()
         assert await world.enforced() == []
         assert (await conditions(world))["RolloutBlocked"] == ("True", "Held")
+
+    told(story, crds=FOREIGN)
+
+
+def test_who_fails_in_its_soak_begins_it_anew_and_who_fails_after_it_holds_up_nobody() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await world.place([("", ["c1", "c2", "c3"])])
+        await world.write(annotations=asked(progressive(minSuccessTime="60s")))
+        await world.bind()
+        world.start()
+        await world.settle()
+        await overwrite(world, "c1", "Compliant")
+        await world.settle(40)
+        await overwrite(world, "c1", "NonCompliant")
+        await world.settle()
+        await overwrite(world, "c1", "Compliant")
+        await world.settle(50)
+        assert await world.enforced() == ["c1"]
+        await world.settle(15)
+        assert await world.enforced() == ["c1", "c2"]
+        await overwrite(world, "c1", "NonCompliant")  # which is drift now
+        await overwrite(world, "c2", "Compliant")
+        await world.settle(70)
+        assert await world.enforced() == ["c1", "c2", "c3"]
 
     told(story, crds=FOREIGN)

@@ -8,8 +8,10 @@ from echelon.api.base import JSONObject
 from echelon.api.policy import POLICY
 from echelon.api.policy_binding import POLICY_SET
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
+from echelon.engine.rollout.control import pause
 from tests.controllers.hub import NS, now
 from tests.controllers.policy_world import PolicyWorld, template, told
+from tests.controllers.strict import end
 from tests.controllers.work_world import Groups, per_group, progressive
 
 FOUR = ["c1", "c2", "c3", "c4"]
@@ -41,24 +43,49 @@ def watch_releases(world: PolicyWorld) -> list[str]:
     return order
 
 
+def watch_first_pass(world: PolicyWorld) -> list[tuple[int, int]]:
+    """Return a list that gets, with each commit, how many clusters wait and say so, and how many are enforced."""
+    seen: list[tuple[int, int]] = []
+    states: dict[str, tuple[str, str]] = {}
+
+    def look(change: Any) -> None:
+        entry = change.entry
+        if entry.key.name == f"{NS}.audit" and change.type != "DELETED":
+            status = entry.object.get("status", {}).get("rolloutStatus", "")
+            states[entry.key.namespace] = (entry.object["spec"]["remediationAction"], status)
+            waiting = sum(each == ("inform", "ToApply") for each in states.values())
+            seen.append((waiting, sum(action == "enforce" for action, _ in states.values())))
+
+    world.hub.client._cluster.store.on_commit(look)
+    return seen
+
+
 class TestFirstPass:
     """Everybody looks first."""
 
     def test_nothing_is_enforced_before_everybody_says_to_wait(self) -> None:
         async def story(world: PolicyWorld) -> None:
-            seen: list[tuple[int, int]] = []  # held with ToApply, enforced
-
-            def look(change: Any) -> None:
-                entry = change.entry
-                if entry.key.name == f"{NS}.audit" and change.type != "DELETED":
-                    status = entry.object.get("status", {}).get("rolloutStatus", "")
-                    states[entry.key.namespace] = (entry.object["spec"]["remediationAction"], status)
-                    waiting = sum(each == ("inform", "ToApply") for each in states.values())
-                    seen.append((waiting, sum(action == "enforce" for action, _ in states.values())))
-
-            states: dict[str, tuple[str, str]] = {}
-            world.hub.client._cluster.store.on_commit(look)
+            seen = watch_first_pass(world)
             await begin(world, progressive(maxConcurrency=4))
+            first = next(number for number, (_, enforced) in enumerate(seen) if enforced)
+            assert seen[first - 1] == (4, 0)
+
+        told(story)
+
+    def test_who_waits_already_waits_for_those_who_have_nothing_to_look_at_yet(self) -> None:
+        async def story(world: PolicyWorld) -> None:
+            seen = watch_first_pass(world)
+            await world.place([("", ["c1", "c2"])])
+            await world.write(strategy=progressive(maxConcurrency=4), annotations=pause())
+            await world.bind()
+            task = world.start()
+            await world.settle()
+            await end(task)
+            world.hub.controllers.clear()
+            await world.decide([("", FOUR)])
+            await world.annotate({"echelon.dev/paused": None})
+            world.start()
+            await world.settle()
             first = next(number for number, (_, enforced) in enumerate(seen) if enforced)
             assert seen[first - 1] == (4, 0)
 
@@ -398,6 +425,16 @@ class TestSeveralPlacements:
             mandatory = {"mandatoryDecisionGroups": [{"groupName": "canary"}]}
             await self._begin(world, progressive(**mandatory), east=east, west=west)
             await self._walks(world, "b", "d", "a", "c")
+
+        told(story)
+
+    def test_one_by_one_a_mandatory_group_keeps_whom_another_placement_selects_too(self) -> None:
+        async def story(world: PolicyWorld) -> None:
+            east: Groups = [("", ["a", "c"])]
+            west: Groups = [("", ["b"]), ("canary", ["c"])]
+            mandatory = {"mandatoryDecisionGroups": [{"groupName": "canary"}]}
+            await self._begin(world, progressive(**mandatory), east=east, west=west)
+            await self._walks(world, "c", "a", "b")
 
         told(story)
 

@@ -2,8 +2,8 @@
 
 Everything of Echelon is a process of its own that was started from the command line, with the token of its service
 account on the hub and nothing else there: the controllers with the rights that the guide gives them, each agent with
-those that its cluster got when it was accepted, and on its cluster with those of the guide. Members run Deployments with
-Kubernetes' own controllers; only the machines are missing, whose part kwok plays.
+those that its cluster got when it was accepted, and on its cluster with those of the guide. Members run Deployments
+with Kubernetes' own controllers; only the machines are missing, whose part kwok plays.
 """
 
 import json

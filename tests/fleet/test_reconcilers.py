@@ -17,12 +17,12 @@ import pytest
 import echelon.agent
 import echelon.controllers
 from echelon.agent.settings import hub_hash
-from echelon.api import multicluster, registry
+from echelon.api import configuration_policy, multicluster, placement_rule, policy, policy_binding, registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.keys import Key
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
-from echelon.controllers.running import MULTICLUSTER, NAMES, Controllers
+from echelon.controllers.running import MULTICLUSTER, NAMES, POLICY_NAMES, Controllers
 from echelon.engine.plan import NOTHING, Plan
 from echelon.fleet.local import agent_user, register
 from echelon.fleet.loop import run, running
@@ -34,8 +34,9 @@ from echelon.kube.client import MergePatch
 from echelon.kube.metrics import Metrics
 from echelon.kube.reconciler import Reconciler
 from tests.agent.world import config_map, target
+from tests.controllers.policy_world import template
 from tests.controllers.strict import STRICT, end
-from tests.fleet.test_leaving import agent, create, furnish
+from tests.fleet.test_leaving import NS, agent, create, furnish
 
 HUB_HASH = hub_hash("https://hub.example")
 ORPHAN = {"hubHash": HUB_HASH, "agentID": HUB_HASH, "manifestWorkName": "missing"}
@@ -45,6 +46,7 @@ EXPIRING = {
     "manifestConfigs": [{"resourceIdentifier": target("configmaps", "*"), "conditionRules": [COMPLETE]}],
     "deleteOption": {"ttlSecondsAfterFinished": 60},
 }
+POLICY_KINDS = (*policy.KINDS, *policy_binding.KINDS, *configuration_policy.KINDS, *placement_rule.KINDS)
 ASKED = list(inspect.signature(Reconciler.plan).parameters)
 
 
@@ -82,20 +84,33 @@ def counted(kinds: list[type[Any]]) -> Iterator[Counter[tuple[str, Key, datetime
         yield plans
 
 
+async def have_a_policy(client: InProcessClient) -> None:
+    """Bind a policy, in a set of policies, to the placement of all clusters."""
+    spec = {"disabled": False, "remediationAction": "enforce", "policy-templates": [template()]}
+    await create(client, policy.POLICY, "audit", spec, NS)
+    await create(client, policy_binding.POLICY_SET, "audits", {"policies": ["audit"]}, NS)
+    subjects = [{"apiGroup": policy.GROUP, "kind": "PolicySet", "name": "audits"}]
+    ref = {"apiGroup": "cluster.open-cluster-management.io", "kind": "Placement", "name": "p"}
+    kind = policy_binding.PLACEMENT_BINDING
+    body = {**kind.type_meta, "metadata": {"name": "audits"}, "placementRef": ref, "subjects": subjects}
+    await client.create(kind.untyped(), body, NS)
+
+
 def test_every_plan_of_every_reconciler_is_made_twice_and_is_the_same() -> None:
     async def main() -> None:
         logical = memory_cluster(clock=running().clock.now, seed=1)
         await bootstrap(logical)
         client = InProcessClient(logical, ROOT)
         await furnish(client)
-        for definition in registry.collect(multicluster.KINDS).crds():
+        for definition in registry.collect((*multicluster.KINDS, *POLICY_KINDS)).crds():
             await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+        await have_a_policy(client)
         fleet = await Fleet.build("2 clusters; nodes 1", clock=running().clock.now)
         await fleet.start()
         controllers = Controllers(
             client,
             running().clock,
-            (*NAMES, MULTICLUSTER),
+            (*NAMES, *POLICY_NAMES, MULTICLUSTER),
             random=Random(1),  # noqa: S311 - repeatable on purpose
             metrics=Metrics(),
             instance="test",

@@ -23,6 +23,7 @@ class Settings:
     max_json_raw_bytes: int | None = None  # None: lists and objects are no feedback
     works_at_once: int = 10
     lease_seconds: int = 60
+    evaluation_backoff_seconds: float = 5.0  # between two evaluations of a policy, at least
     strict: bool = False  # for tests: make every plan twice, and end where there is a difference
 
 

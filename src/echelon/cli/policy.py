@@ -47,8 +47,11 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
     documents = asyncio.run(_policies(connection, where))
     found = []
     for document in documents:
-        with readable(POLICY, document):
-            found.append(msgspec.convert(document, RawPolicy))
+        try:
+            with readable(POLICY, document):
+                found.append(msgspec.convert(document, RawPolicy))
+        except click.ClickException as error:  # which says nothing against the others
+            click.echo(error.message, err=True)
     listed = [policy_views.list_document(each) for each in found]
     if is_document(output):
         print_document(listed, output)

@@ -158,7 +158,7 @@ def _is_cluster(namespace: str, clusters: frozenset[str] | None) -> bool:
 def _is_everywhere(held: Iterable[bool]) -> bool:
     """Whether the controllers take policies without a strategy for such that go everywhere: only they are told that.
 
-    Where they do not, they hold replicas; `held` tells of each. It matters where strategies are dropped, and only there.
+    Where they do not, they hold replicas; `held` tells of each. It matters only where strategies are dropped.
     """
     held = list(held)
     return bool(held) and not any(held)

@@ -13,10 +13,12 @@ from echelon.engine.policy.record import Record
 from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import contents_of, is_waiting
 from echelon.engine.policy.view import PolicyView
+from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.reasons import names
 
 COMPLIANT, NON_COMPLIANT, PENDING, UNKNOWN = "Compliant", "NonCompliant", "Pending", "Unknown"
 STATES = (NON_COMPLIANT, PENDING, UNKNOWN, COMPLIANT)  # the worst first
+_FAILED = (Phase.FAILED.value, Phase.TIMED_OUT.value)
 _NO_TURNS = "no effect: the policy has a rolloutStrategy other than All"
 
 
@@ -100,7 +102,7 @@ def clusters_of(reading: PolicyReading) -> list[ClusterState]:
                 tuple(_templates(reading, cluster)),
             )
         )
-    return sorted(found, key=lambda each: (STATES.index(_known(each.compliant)), each.name))
+    return sorted(found, key=_urgency)
 
 
 def _templates(reading: PolicyReading, cluster: str) -> Iterator[TemplateState]:
@@ -130,6 +132,11 @@ def total(status: PolicyStatus) -> int:
     if told is None:
         return len(status.status)
     return told.to_apply + told.progressing + told.succeeded + told.failed + told.timed_out + told.skipped
+
+
+def _urgency(each: ClusterState) -> tuple[bool, int, bool, str]:
+    """Order clusters: those that failed, then the worst; whoever only looks so far comes later."""
+    return each.told not in _FAILED, STATES.index(_known(each.compliant)), each.held, each.name
 
 
 def _known(compliant: str) -> str:

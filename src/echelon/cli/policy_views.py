@@ -122,7 +122,11 @@ def _clusters(clusters: Sequence[ClusterState], *, everything: bool, width: int)
     """Name those that somebody should look at; count the others."""
     chosen = [each for each in clusters if everything or each.compliant in _BAD or each.told in _ACTIVE]
     shown = chosen if everything else chosen[:_NAMED]
-    rest = [f"{len(chosen) - len(shown)} more like these (-o wide names them)"] if len(shown) < len(chosen) else []
+    rest = (
+        [f"{len(chosen) - len(shown)} more that are not well or not done (-o wide names them)"]
+        if len(shown) < len(chosen)
+        else []
+    )
     named = {each.name for each in chosen}
     alike = Counter(", ".join(_words(each)) for each in clusters if each.name not in named)
     rest += [f"{count} {'more' if chosen else 'in all'}: {words}" for words, count in sorted(alike.items())]

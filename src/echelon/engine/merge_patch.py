@@ -4,6 +4,7 @@ A merge patch has no word for null but "remove this", so a field that is null is
 """
 
 from echelon.api.base import JSONObject
+from echelon.api.json_equality import is_same
 
 
 def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: bool = False) -> JSONObject:
@@ -14,7 +15,7 @@ def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: 
     patch: JSONObject = {name: None for name in before if after.get(name) is None and before[name] is not None}
     for name, value in after.items():
         old = before.get(name)
-        if value is None or value == old:
+        if value is None or is_same(value, old):
             continue
         if isinstance(value, dict) and isinstance(old, dict):
             if inner := merge_difference(old, value, empty_is_absent=empty_is_absent):

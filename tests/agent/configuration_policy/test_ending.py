@@ -96,6 +96,18 @@ def test_what_may_not_be_deleted_is_told_and_tried_again() -> None:
     told(story)
 
 
+def test_an_object_that_somebody_made_anew_stays_when_the_policy_goes() -> None:
+    async def story(here: World) -> None:
+        await policy(here, template(config_map("x")), evaluationInterval={"compliant": "never"}, **PRUNES)
+        await here.settle(10)
+        await here.member.delete(CONFIG_MAP, "x")
+        await here.member.create(config_map("x"))
+        assert await end(here)
+        assert await here.member.has(CONFIG_MAP, "x")
+
+    told(story)
+
+
 def test_an_agent_that_dies_after_any_write_still_knows_what_it_created() -> None:
     """Stop the agent after each of its writes in turn; another one must finish, and the end must prune."""
 

@@ -348,6 +348,8 @@ def test_two_who_want_something_else_do_not_write_without_end() -> None:
         await here.settle(600)
         assert len([each for each in here.member.commits[mark:] if "configmaps" in each]) < 20
         await here.member.delete(CONFIGURATION_POLICY, "two", CLUSTER)
+        await here.settle(600)
+        assert (await here.member.get(CONFIG_MAP, "x"))["data"] == {"a": "1"}
 
     told(story)
 
@@ -407,5 +409,97 @@ def test_the_time_of_an_evaluation_is_told() -> None:
         assert at is not None
         assert running().clock.now() - at < timedelta(seconds=30)
         assert FINALIZER not in found.metadata.finalizers
+
+    told(story)
+
+
+def test_a_policy_that_is_held_in_the_middle_of_its_evaluation_changes_nothing_more() -> None:
+    async def story(here: World) -> None:
+        here.way.reach.delay = lambda: 1.0
+        await policy(here, *(template(config_map(f"x{number}")) for number in range(6)), settle=0)
+        while not await here.member.has(CONFIG_MAP, "x2"):
+            await here.settle(0.1)
+        held = {"metadata": {"annotations": {"echelon.dev/held": "true"}}, "spec": {"remediationAction": "inform"}}
+        await here.member.patch(CONFIGURATION_POLICY, "p", held, CLUSTER)
+        await here.settle(60)
+        # One more write may have been on its way.
+        assert not await here.member.has(CONFIG_MAP, "x4")
+        assert [each.name for each in (await seen(here)).status.pending_changes][-2:] == ["x4", "x5"]
+
+    told(story)
+
+
+def test_a_policy_that_was_replaced_while_it_was_evaluated_is_told_nothing_of_it() -> None:
+    async def story(here: World) -> None:
+        here.way.reach.delay = lambda: 1.0
+        await policy(here, template(config_map("old")), settle=0)
+        while not await here.member.has(CONFIG_MAP, "old"):
+            await here.settle(0.1)
+        await here.member.delete(CONFIGURATION_POLICY, "p", CLUSTER)
+        await policy(here, template(config_map("new")), settle=60)
+        assert all("[old]" not in each.message for each in (await seen(here)).status.history)
+        assert await state(here) == "Compliant"
+
+    told(story)
+
+
+def test_secrets_are_watched_as_a_kind_only_while_a_policy_searches_them() -> None:
+    async def story(here: World) -> None:
+        search = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default"}, "type": "bad"}
+        named = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
+        await policy(here, template(search, "mustnothave"), name="search")
+        await policy(here, template(named), name="named")
+        assert len(here.running[0].context.object_watches) == 1
+        await here.member.delete(CONFIGURATION_POLICY, "search", CLUSTER)
+        await here.settle(10)
+        mark = len(here.way.requests)
+        await here.settle(700)
+        watched = {
+            name for verb, what, name in here.way.requests[mark:] if verb in ("list", "watch") and what == "secrets"
+        }
+        assert watched == {"metadata.name=s"}
+
+    told(story)
+
+
+def test_without_policies_there_is_one_stream_and_nothing_else() -> None:
+    async def story(here: World) -> None:
+        mark = len(here.way.requests)
+        await here.settle(3000)
+        asked = {(verb, what) for verb, what, _ in here.way.requests[mark:]}
+        registration = {
+            ("document", "/version"),
+            ("list", "nodes"),
+            ("list", "clusterclaims"),
+            ("get", "namespaces"),
+        }
+        assert asked - registration == {("watch", "configurationpolicies")}
+
+    told(story)
+
+
+def test_policies_that_report_at_the_same_moment_are_all_heard() -> None:
+    async def story(here: World) -> None:
+        names = {f"p{number}" for number in range(40)}
+        for name in sorted(names):
+            await policy(here, template(config_map(name)), name=name, settle=0, remediationAction="inform")
+        await here.settle(10)
+        assert {each["reason"] for each in await events(here)} == {f"policy: {CLUSTER}/{name}" for name in names}
+
+    told(story)
+
+
+def test_an_object_that_is_replaced_while_it_is_looked_at_is_looked_at_again() -> None:
+    async def story(here: World) -> None:
+        await here.member.create(config_map("x", a="2"))
+        here.way.reach.delay = lambda: 1.0
+        await policy(here, template(config_map("x", a="1")), settle=0)
+        while ("patch", "configmaps", "x") not in here.way.requests:
+            await here.settle(0.1)
+        await here.member.delete(CONFIG_MAP, "x")
+        await here.member.create(config_map("x", a="3", b="theirs"))
+        await here.settle(60)
+        assert (await here.member.get(CONFIG_MAP, "x"))["data"] == {"a": "1", "b": "theirs"}
+        assert all("immutable" not in each["message"] for each in await events(here))
 
     told(story)

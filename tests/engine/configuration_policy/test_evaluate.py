@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from echelon.api.base import JSONObject
@@ -550,3 +551,27 @@ def test_a_recorded_difference_is_shown_with_the_object() -> None:
 
 def widget(spec: JSONObject) -> JSONObject:
     return {**WIDGET.type_meta, "metadata": {"name": "w", "namespace": "default"}, "spec": spec}
+
+
+def test_a_status_has_room_for_the_largest_policy() -> None:
+    names = [f"{'a-long-name-' * 15}{number:04}" for number in range(1500)]
+    wrong = [template(config_map(name, data={"a": "1"}), recordDiff="InStatus") for name in names]
+    told = informing(*wrong, pruneObjectBehavior="DeleteAll")
+    for name in names:
+        told.cluster.put(CONFIG_MAP, name, data={"a": "x" * 5000})
+    (report,) = told.evaluate().reports
+    assert len(msgspec.json.encode(told.policy.status)) < 1_000_000
+    assert len(told.policy.status.compliancy_details) == len(names)
+    assert sum(bool(each.properties and each.properties.diff) for each in told.policy.status.related_objects) == 20
+    assert report.message.endswith("...[truncated]")
+
+
+def test_what_was_created_is_listed_before_anything_else() -> None:
+    told = story(*(template(config_map(f"x{number:04}")) for number in range(1010)))
+    for number in range(20):
+        told.cluster.put(CONFIG_MAP, f"x{number:04}")
+    told.evaluate()
+    listed = told.policy.status.related_objects
+    assert len(listed) == 1000
+    assert sum(bool(each.properties and each.properties.created_by_policy) for each in listed) == 990
+    assert told.state == "Compliant"

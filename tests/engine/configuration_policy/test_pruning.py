@@ -8,7 +8,7 @@ from echelon.api.base import JSONObject
 from echelon.api.core import CONFIG_MAP
 from echelon.engine.configuration_policy import pruning
 from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
-from echelon.engine.configuration_policy.requests import Cause, Do, Refusal, Request
+from echelon.engine.configuration_policy.requests import Cause, Do, IsGone, Refusal, Request
 from echelon.engine.configuration_policy.schedule import Circumstances, next_evaluation
 from echelon.engine.plan import Create, Delete
 from tests.engine.configuration_policy.toy_cluster import WIDGET, Story, ToyCluster, config_map, story, template
@@ -297,6 +297,26 @@ def test_what_may_not_be_deleted_is_told_and_tried_again() -> None:
     settle(told)
     assert left(told) == ["y"]
     assert told.state == "Compliant"
+
+
+def test_a_server_that_shows_the_past_does_not_make_us_forget_what_is_there() -> None:
+    told = pruning_story("x", "y")
+    settle(told)
+    relist(told, "y")
+
+    hidden = told.cluster.objects.pop(("configmaps", "default", "x"))
+
+    def blind(request: Request) -> Refusal | None:
+        # Only an attempt to write finds out.
+        return Refusal(Cause.TROUBLE, "it is there") if isinstance(request, IsGone) else None
+
+    told.cluster.refuse = blind
+    told.evaluate()
+    assert told.end().left != ()
+    told.cluster.objects["configmaps", "default", "x"] = hidden
+    told.cluster.refuse = lambda _: None
+    settle(told)
+    assert left(told) == ["y"]
 
 
 class Died(Exception):

@@ -25,6 +25,7 @@ from echelon.engine.configuration_policy.requests import (
     Do,
     FindKind,
     Get,
+    IsGone,
     List,
     ListNamespaces,
     Pause,
@@ -103,6 +104,9 @@ class ToyCluster:
                 return [NamespaceFacts(each["name"], each.get("labels") or {}) for each in found]
             case Get(kind, namespace, name):
                 return copy.deepcopy(self.get(kind, name, namespace))
+            case IsGone(kind, namespace, name, uid):
+                there = self.get(kind, name, namespace)
+                return there is None or uid not in ("", there["metadata"]["uid"])
             case List(kind, namespace):
                 places = [key for key in self.objects if key[0] == kind.plural and namespace in ("", key[1])]
                 # As servers do, without saying in each item what it is.

@@ -22,6 +22,7 @@ from echelon.engine.configuration_policy.requests import (
     Do,
     FindKind,
     Get,
+    IsGone,
     List,
     ListNamespaces,
     Pause,
@@ -32,13 +33,14 @@ from echelon.engine.configuration_policy.requests import (
     Try,
 )
 from echelon.engine.work.reporting import Found
-from echelon.kube.client import Client, WriteOptions
+from echelon.kube.client import Client, DeleteOptions, Preconditions, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from echelon.kube.write import write
 
 T = TypeVar("T")
 
 PAUSES_SECONDS = (0.5, 2.0)  # before a server that is in trouble is asked again
+CONFLICT_SECONDS = 0.2
 MOST_TROUBLE = 3  # failures of an evaluation after which the server is left alone
 PAGE_SIZE = 500
 _AT_ONCE = 50  # answers that cost nothing before others have their turn
@@ -59,7 +61,7 @@ class Answers:
         manager: str,
         *,
         remember: Callable[[Remember], Awaitable[None]],
-        before_write: Callable[[], None],
+        before_write: Callable[[], Awaitable[None]],
     ) -> None:
         self.looks = Looks()
         self._member = member
@@ -100,7 +102,7 @@ class Answers:
             case List() if (listed := self._watched.list(request)) is not None:
                 return listed
         if isinstance(request, Do):
-            self._before_write()
+            await self._before_write()
         return await self._ask(request)
 
     async def _ask(self, request: Request) -> Any:
@@ -117,6 +119,8 @@ class Answers:
                 await asyncio.sleep(max(pause, min(error.retry_after, PAUSES_SECONDS[-1])))
         if refusal.cause is Cause.TROUBLE:
             self._trouble.append(refusal.message)
+        if refusal.cause is Cause.CONFLICT:
+            await asyncio.sleep(CONFLICT_SECONDS)  # whoever writes there should come to an end first
         return refusal
 
     async def _send(self, request: Request) -> Any:
@@ -127,6 +131,8 @@ class Answers:
                 return await self._namespaces()
             case Get(kind, namespace, name):
                 return await self._get(kind, namespace, name)
+            case IsGone():
+                return await self._is_gone(request)
             case List(kind, namespace):
                 return await list_all(self._member, kind, namespace)
             case Try():
@@ -149,6 +155,19 @@ class Answers:
                 self._kinds.forget(kind.api_version)  # it is the kind that is gone
             return None
         return found
+
+    async def _is_gone(self, request: IsGone) -> bool:
+        """Make sure that an object is gone: a read may be of the past, an attempt to write is not."""
+        options = DeleteOptions(Preconditions(uid=request.uid), dry_run=True)
+        try:
+            await self._member.delete(request.kind, request.name, request.namespace, options=options)
+        except NotFound:
+            return True
+        except Conflict as error:
+            if not request.uid or request.uid not in error.message:
+                raise  # it lost against another write
+            return True  # the name is another's by now, as both uids in the message say
+        return False
 
     async def _namespaces(self) -> Sequence[NamespaceFacts]:
         known = self._watched.list(List(ALL_NAMESPACES.kind, ""))
@@ -182,7 +201,7 @@ async def list_all(member: Client, kind: Kind[Any], namespace: str) -> list[JSON
 
 def _refusal(request: Request, error: ApiError) -> Refusal:
     cause = Cause.REFUSED
-    if isinstance(error, Conflict | AlreadyExists):
+    if isinstance(error, Conflict | AlreadyExists) or _is_of_another_object(error):
         cause = Cause.CONFLICT
     elif isinstance(error, NotFound):
         cause = Cause.NOT_FOUND
@@ -192,3 +211,9 @@ def _refusal(request: Request, error: ApiError) -> Refusal:
     elif is_transient(error):
         cause = Cause.TROUBLE
     return Refusal(cause, error.message)
+
+
+def _is_of_another_object(error: ApiError) -> bool:
+    """Whether a patch met another object of the same name: servers say that a uid may not change."""
+    causes = error.details.get("causes") or () if isinstance(error, Invalid) else ()
+    return any(isinstance(each, dict) and each.get("field") == "metadata.uid" for each in causes)

@@ -8,7 +8,7 @@ while it was evaluated changes nothing more on the cluster, and one that was rep
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -18,7 +18,7 @@ from echelon.agent.configuration_policy.watched_objects import ALL_NAMESPACES, W
 from echelon.agent.context import AgentContext
 from echelon.agent.newest_objects import NewestObjects
 from echelon.api.base import JSONObject
-from echelon.api.configuration_policy import CONFIGURATION_POLICY, ConfigurationPolicy
+from echelon.api.configuration_policy import CONFIGURATION_POLICY, ConfigurationPolicy, ConfigurationPolicyStatus
 from echelon.api.core import EVENT
 from echelon.engine.configuration_policy.ending import end
 from echelon.engine.configuration_policy.evaluate import evaluate
@@ -27,7 +27,7 @@ from echelon.engine.configuration_policy.namespaces import BadNamespaceSelector,
 from echelon.engine.configuration_policy.requests import List, Remember
 from echelon.engine.configuration_policy.results import Evaluation
 from echelon.engine.configuration_policy.schedule import Circumstances, next_evaluation, watches_objects
-from echelon.engine.configuration_policy.status import Conclusion, Report, conclude, terminating
+from echelon.engine.configuration_policy.status import Conclusion, Report, conclude, terminating, timeless
 from echelon.engine.policy.compliance_events import compliance_event, parent_of
 from echelon.engine.policy.names import HELD_ANNOTATION
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
@@ -39,7 +39,9 @@ from echelon.kube.informer import Informer
 MANAGER = "configuration-policy-agent"
 FIRST_RETRY_SECONDS = 5.0
 LAST_RETRY_SECONDS = 60.0
+OVERTAKEN_SECONDS = 1.0  # the cache may need a moment to show what the server knows
 STATUS_ATTEMPTS = 4
+EVENT_ATTEMPTS = 10
 
 _log = logging.getLogger(__name__)
 
@@ -53,9 +55,13 @@ class _PolicyState:
     """What is known of a policy beside itself. It is made anew with every agent, which therefore looks once."""
 
     uid: str
-    seen: Circumstances = field(default_factory=lambda: Circumstances(changed=True))
+    seen: Circumstances
     namespaces: tuple[str, ...] | None = None  # that were selected; None: nobody needs any
+    namespaces_heard: bool = False  # whether something was heard of namespaces since they were selected
     failures: int = 0
+    # The latest status as it was sent, and as the server had it after that: it may keep less than it is sent.
+    sent: ConfigurationPolicyStatus | None = None
+    kept: ConfigurationPolicyStatus | None = None
 
 
 class ConfigurationPolicyReconciler:
@@ -73,6 +79,7 @@ class ConfigurationPolicyReconciler:
         for name in found:
             if (state := self._states.get(name)) is not None:
                 state.seen = replace(state.seen, changed=True)
+                state.namespaces_heard = state.namespaces_heard or key[:2] == ALL_NAMESPACES.key[:2]
         return found
 
     async def reconcile(self, name: str) -> float | None:
@@ -83,10 +90,14 @@ class ConfigurationPolicyReconciler:
             return None
         state = self._states.get(name)
         if state is None or state.uid != policy.metadata.uid:
-            state = self._states[name] = _PolicyState(policy.metadata.uid)
+            backoff = timedelta(seconds=self._context.settings.evaluation_backoff_seconds)
+            seen = Circumstances(changed=True, backoff=backoff)
+            state = self._states[name] = _PolicyState(policy.metadata.uid, seen)
         now = self._context.clock.now()
-        state.seen = replace(state.seen, namespaces_changed=self._namespaces_changed(policy, state))
-        if self._must_poll(name, state, now):
+        state.namespaces_heard = state.namespaces_heard and self._namespaces_changed(policy, state)
+        state.seen = replace(state.seen, namespaces_changed=state.namespaces_heard)
+        if self._must_poll(name, state, now) or (state.kept is not None and timeless(policy.status) != state.kept):
+            # Or the status is not what we said: a cache showed the past, or somebody edited it.
             state.seen = replace(state.seen, changed=True)
         wait = next_evaluation(policy, state.seen, now)
         if wait is not None and wait <= timedelta():
@@ -98,7 +109,7 @@ class ConfigurationPolicyReconciler:
                 if not isinstance(error, Overtaken):
                     raise
                 _log.info("%s: %s", name, error, extra={"policy": name})
-                return 0.0
+                return OVERTAKEN_SECONDS
             policy = self._policies.newest(name) or policy
             wait = next_evaluation(policy, state.seen, self._context.clock.now())
         return self._seconds_to_next_look(name, wait)
@@ -106,14 +117,15 @@ class ConfigurationPolicyReconciler:
     async def _work(self, policy: ConfigurationPolicy, state: _PolicyState, now: datetime) -> None:
         """Evaluate a policy, or prune for one that is being deleted."""
         metadata = policy.metadata
-        answers = self._answers(metadata.name, policy)
+        answers = self._answers(policy)
         if metadata.deletion_timestamp:
             ending = await answers.carry_out(end(policy, MANAGER))
             self._watched.watch(metadata.name, answers.looks.refs(objects=True))
             failed = bool(ending.left)
             if failed:
                 policy = self._newest(policy)
-                await self._tell(policy, terminating(policy, ending.left, now), always=False)
+                conclusion = terminating(policy, ending.left, now)
+                policy = await self._tell(policy, state, conclusion, write=conclusion.is_news)
         else:
             evaluation = await answers.carry_out(evaluate(policy, now, MANAGER))
             failed = evaluation.failed
@@ -127,8 +139,10 @@ class ConfigurationPolicyReconciler:
         """Tell what came of an evaluation; return the policy as it is then."""
         asked = policy.metadata.annotations.get(RETRIED_ANNOTATION, "")
         conclusion = conclude(policy, evaluation, MANAGER, now)
-        policy = await self._tell(policy, conclusion, always=asked != state.seen.retried_at)
-        state.namespaces = evaluation.namespaces
+        known = timeless(conclusion.status) == state.sent and timeless(policy.status) == state.kept
+        news = conclusion.is_news and not known
+        policy = await self._tell(policy, state, conclusion, write=news or asked != state.seen.retried_at)
+        state.namespaces, state.namespaces_heard = evaluation.namespaces, True
         state.seen = replace(state.seen, mended=state.seen.mended + 1 if evaluation.mended else 0)
         return policy
 
@@ -144,14 +158,22 @@ class ConfigurationPolicyReconciler:
             retry_at=now + timedelta(seconds=pause) if failed else None,
         )
 
-    def _answers(self, name: str, policy: ConfigurationPolicy) -> Answers:
-        async def remember(memory: Remember) -> None:
-            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+    def _answers(self, policy: ConfigurationPolicy) -> Answers:
+        confirmed = False
 
-        def before_write() -> None:
-            newest = self._policies.newest(name)
-            if newest is None or _intent(newest) != _intent(policy):
-                raise Overtaken("the policy was changed while it was evaluated")
+        async def remember(memory: Remember) -> None:
+            nonlocal confirmed
+            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+            confirmed = True
+
+        async def before_write() -> None:
+            # What a cache shows, or any read, may be of the past, and the policy held since. A write that changes
+            # nothing costs nothing, and fails if the server has another state.
+            nonlocal confirmed
+            newest = self._newest(policy)
+            if not confirmed:
+                await self._policies.patch(newest, {})
+                confirmed = True
 
         context = self._context
         return Answers(
@@ -165,12 +187,18 @@ class ConfigurationPolicyReconciler:
             raise Overtaken("the policy was changed while it was evaluated")
         return newest
 
-    async def _tell(self, policy: ConfigurationPolicy, conclusion: Conclusion, *, always: bool) -> ConfigurationPolicy:
-        """Write what is to be told, and then the status; return the policy as it is then."""
+    async def _tell(
+        self, policy: ConfigurationPolicy, state: _PolicyState, conclusion: Conclusion, *, write: bool
+    ) -> ConfigurationPolicy:
+        """Write what is to be told, and then the status if that is asked for; return the policy as it is then."""
         for report in conclusion.reports:
             await self._send_event(policy, report)
-        if not conclusion.is_news and not always:
-            return policy
+        if write:
+            policy = await self._write_status(policy, conclusion)
+        state.sent, state.kept = timeless(conclusion.status), timeless(policy.status)
+        return policy
+
+    async def _write_status(self, policy: ConfigurationPolicy, conclusion: Conclusion) -> ConfigurationPolicy:
         body: JSONObject = {"status": _status_patch(policy, conclusion)}
         for attempt in range(1, STATUS_ATTEMPTS + 1):
             try:
@@ -184,13 +212,29 @@ class ConfigurationPolicyReconciler:
         parent = parent_of(policy.metadata)
         if parent is None:
             return  # nobody collects the reports of a policy that is made from no other
-        body = compliance_event(
-            CONFIGURATION_POLICY, policy.metadata, parent, report.message, at=report.at, reporter=MANAGER
-        )
+        for attempt in range(EVENT_ATTEMPTS):
+            body = compliance_event(
+                CONFIGURATION_POLICY,
+                policy.metadata,
+                parent,
+                report.message,
+                at=report.at,
+                reporter=MANAGER,
+                attempt=attempt,
+            )
+            if await self._has_told(body, policy.metadata.namespace):
+                return
+        raise Conflict(f"{EVENT_ATTEMPTS} names for an event about {policy.metadata.name} are taken")
+
+    async def _has_told(self, event: JSONObject, namespace: str) -> bool:
+        """Write an event, unless an attempt before did; tell whether it is there, or its name is another's."""
+        member = self._context.member
         try:
-            await self._context.member.create(EVENT.untyped(), body, policy.metadata.namespace)
+            await member.create(EVENT.untyped(), event, namespace)
         except AlreadyExists:
-            _log.debug("the event %s was written by an attempt before", body["metadata"]["name"])
+            found = await member.get(EVENT, event["metadata"]["name"], namespace)
+            return (found.reason, found.message) == (event["reason"], event["message"])
+        return True
 
     def _namespaces_changed(self, policy: ConfigurationPolicy, state: _PolicyState) -> bool:
         """Whether other namespaces are selected than at the last evaluation, as far as the watch of them tells."""

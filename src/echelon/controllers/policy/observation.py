@@ -33,7 +33,7 @@ from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.policy.replica import Replica, read_replica
 from echelon.engine.policy.view import PolicyView, placing, read_revision, rule_view
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
-from echelon.engine.rollout.decisions import KnownDecisions, believed_after, read_request
+from echelon.engine.rollout.decisions import KnownDecisions, questions
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
 from echelon.engine.rollout.subject import UnreadableHolding
@@ -123,20 +123,9 @@ class PolicyObserver:
             allow_all=self._settings.allow_all,
             confirmed=confirmed,
         )
-        waits = (believed_after(each, now) for each in known.values())
         losing = [replicas[each].uid for each in departed if replicas[each].terminating is None]
-        torn = [
-            name
-            for name in known
-            if (ref := placements[PlacementName(name)]).uncertain
-            and ref.placement is not None
-            and ref.placement.settled
-        ]
-        return Observation(
-            view,
-            read_request(known, torn, stale=not stale.isdisjoint(losing)) if losing else None,
-            min((each for each in waits if each is not None), default=None),
-        )
+        asked, after = questions(known, placements.values(), stale, losing, now)
+        return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:
         """Let go of a policy that is gone."""

@@ -1,8 +1,4 @@
-"""Everything that the controller of policies watches, and what each change means to it.
-
-Agents report one by one, and a plan looks at the whole policy. So reports are collected for a moment: three hundred of
-them lead to a few plans.
-"""
+"""Everything that the controller of policies watches besides what all rollouts watch, and what it means to it."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -10,128 +6,71 @@ from typing import Any
 
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
-from echelon.api.cluster import (
-    MANAGED_CLUSTER,
-    MANAGED_CLUSTER_SET,
-    MANAGED_CLUSTER_SET_BINDING,
-    ManagedCluster,
-)
-from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.placement import PLACEMENT
 from echelon.api.placement_rule import PLACEMENT_RULE, PlacementRule
 from echelon.api.policy import POLICY
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET, PlacementBinding, PolicySet
 from echelon.controllers.context import ControllerContext
-from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.policy.hub_definition import HubDefinition
 from echelon.controllers.policy.observation import Caches, PolicyObserver
 from echelon.controllers.policy.replica_index import ReplicaIndex, policy_of
-from echelon.controllers.rollout.bound_clusters import BoundClusters
-from echelon.controllers.rollout.consistent_reader import ConsistentReader
-from echelon.controllers.rollout.decision_cache import DecisionCache
-from echelon.controllers.rollout.reconciler import STATUS_SECONDS, Indexes, RolloutReconciler, is_asked_for
-from echelon.controllers.rollout.revisions import objects_of, revisions_informer
-from echelon.controllers.rollout.write_failures import WriteFailures
+from echelon.controllers.rollout import assembling
+from echelon.controllers.rollout.assembling import COLLECT_SECONDS, RolloutParts, look_again
+from echelon.controllers.rollout.reconciler import RolloutReconciler, is_asked_for
 from echelon.engine.policy.names import ROOT_LABEL, root_of
 from echelon.engine.policy.plan import plan, plan_gone
 from echelon.engine.policy.raw_policy import RAW_POLICY, RawPolicy
 from echelon.engine.policy.view import PolicyView
 from echelon.kube.cache import key_of
-from echelon.kube.controller import ROUTINE, Controller
+from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta
 from echelon.kube.misfits import Misfit
-from echelon.kube.queue import Debounce
 
 KINDS: tuple[Kind[Any], ...] = (
     POLICY,
     PLACEMENT_BINDING,
     POLICY_SET,
-    PLACEMENT,
-    PLACEMENT_DECISION,
-    CONTROLLER_REVISION,
-    MANAGED_CLUSTER,
-    MANAGED_CLUSTER_SET,
-    MANAGED_CLUSTER_SET_BINDING,
+    *assembling.KINDS,
     CUSTOM_RESOURCE_DEFINITION,
 )
 OPTIONAL_KINDS: tuple[Kind[Any], ...] = (PLACEMENT_RULE,)
 
-WORKERS = 8
-COLLECT_SECONDS = 0.1
-ROUTINE_SECONDS = 1800.0
-
 
 def policies_controller(context: ControllerContext) -> Controller:
     """Return a controller of policies."""
-    caches = _caches(context)
-    cluster_sets, set_bindings = context.informer(MANAGED_CLUSTER_SET), context.informer(MANAGED_CLUSTER_SET_BINDING)
-    trusted = context.settings.trust_decisions
-    decisions = DecisionCache(caches.placements, caches.decisions, context.clock, trusted=trusted)
-    bound = BoundClusters(caches.clusters, cluster_sets, set_bindings, context.clock, trusted=trusted)
-    reader = ConsistentReader(
+    policies = context.informer(RAW_POLICY)
+    bindings, sets = context.informer(PLACEMENT_BINDING), context.informer(POLICY_SET)
+    rules = context.informer(PLACEMENT_RULE) if context.serves(PLACEMENT_RULE) else None
+    selecting = (bindings, sets) if rules is None else (bindings, sets, rules)
+    parts = RolloutParts(
+        context,
         POLICY,
-        context.client,
-        (caches.policies, caches.placements, caches.decisions, caches.revisions, *caches.selecting),
-        clock=context.clock,
-        random=context.random,
-        on_answer=lambda key: controller.queue.add(key),  # noqa: PLW0108 - made below
-        beside=[each.kind for each in caches.selecting],
+        POLICY,
+        objects=policies,
+        index=ReplicaIndex(policies),
+        caches=(policies, *selecting),
+        beside=[each.kind for each in selecting],
     )
-    context.background.append(reader.run)
-    failures = WriteFailures(context.clock, POLICY, POLICY)
-    indexes = Indexes(ReplicaIndex(caches.policies), decisions, bound)
+    caches = Caches(policies, bindings, sets, parts.placements, parts.decisions, parts.clusters, parts.revisions, rules)
     definition = HubDefinition(context)
-    observer = PolicyObserver(caches, indexes, failures, reader, definition=definition, settings=context.settings)
-    reconciler = RolloutReconciler[RawPolicy, RawPolicy, PolicyView](
-        POLICY,
-        POLICY,
-        objects=caches.policies,
-        indexes=indexes,
-        observer=observer,
-        planner=plan,
-        failures=failures,
-        reader=reader,
-        users_of=partial(_users_of, caches),
-        clock=context.clock,
-        plan_gone=lambda key: plan_gone(observer.left_behind(key)),
+    observer = PolicyObserver(
+        caches, parts.indexes, parts.failures, parts.reader, definition=definition, settings=context.settings
     )
-    controller = context.controller(
-        "policies",
-        reconciler,
-        workers=WORKERS,
-        routine_seconds=ROUTINE_SECONDS,
-        debounce=Debounce(COLLECT_SECONDS, COLLECT_SECONDS),
-        on_plan=reconciler.planned,
-        on_written=reconciler.written,
-        on_failed=reconciler.failed,
-        basis=reconciler.basis,
-        verify=reconciler.verify,
+    reconciler = parts.reconciler(
+        observer, plan, partial(_users_of, caches), lambda key: plan_gone(observer.left_behind(key))
     )
+
+    def holding(cluster: str) -> Iterable[Key]:
+        """Return the policies of which a cluster has replicas, and those that are out of place there."""
+        return [policy_of(each) or key_of(each) for each in policies.values(cluster)]
+
+    controller = parts.controller("policies", reconciler, objects_in=partial(_roots, caches), holding=holding)
     _follow_policies(controller, reconciler, caches)
-    controller.follow(caches.decisions, reconciler.decision_changed)
-    controller.follow(caches.placements, reconciler.placement_changed)
-    controller.watch(caches.revisions, keys=_policies_of)
     _follow_bindings(controller, reconciler, caches)
-    controller.follow(caches.clusters, partial(_cluster_changed, bound, caches))
-    controller.follow(cluster_sets, lambda delta: _policies_in(caches, bound.set_changed(delta), delta))
-    controller.follow(set_bindings, lambda delta: _policies_in(caches, bound.binding_changed(delta), delta))
     controller.follow(definition.informer, partial(_definition_changed, definition, caches))
     return controller
-
-
-def _caches(context: ControllerContext) -> Caches:
-    return Caches(
-        context.informer(RAW_POLICY),
-        context.informer(PLACEMENT_BINDING),
-        context.informer(POLICY_SET),
-        context.informer(PLACEMENT),
-        decisions_informer(context),
-        context.informer(MANAGED_CLUSTER),
-        revisions_informer(context),
-        context.informer(PLACEMENT_RULE) if context.serves(PLACEMENT_RULE) else None,
-    )
 
 
 def _follow_policies(
@@ -142,10 +81,7 @@ def _follow_policies(
         if policy_of(delta.object) is not None:
             return concerned
         reconciler.object_changed(delta)
-        # A leader that was replaced without knowing it may have had the last word, and it knew less. Our own words may
-        # come back before the server has confirmed them; then there is one look too many, and it finds nothing to do.
-        if delta.old is not None and delta.new is not None and not reconciler.wrote(delta.new):
-            controller.queue.add(key_of(delta.new), ROUTINE, after=STATUS_SECONDS)
+        look_again(controller, reconciler, delta)
         return concerned
 
     def unreadable(misfit: Misfit) -> None:
@@ -209,29 +145,8 @@ def _users_of(caches: Caches, placement: Key) -> list[Key]:
     return list(dict.fromkeys(user for each in bindings for user in _bound_by(caches, each)))
 
 
-def _cluster_changed(bound: BoundClusters, caches: Caches, delta: Delta[ManagedCluster]) -> Iterable[Key]:
-    """Follow a cluster; return the policies to which that means something."""
-    concerned = _policies_in(caches, bound.cluster_changed(delta), delta)
-    comes_or_goes = delta.old is None or delta.new is None or delta.new.metadata.deletion_timestamp
-    if comes_or_goes and not delta.initial:  # now it can lose what was held, or a policy is out of place
-        for each in caches.policies.values(delta.object.metadata.name):
-            concerned.append(policy_of(each) or key_of(each))
-    return concerned
-
-
-def _policies_in(caches: Caches, namespaces: Iterable[str], delta: Delta[Any]) -> list[Key]:
-    """Return the policies of namespaces to which a change means something."""
-    if delta.initial:  # then the policies themselves are new, too
-        return []
-    return [key_of(each) for namespace in namespaces for each in _roots(caches, namespace)]
-
-
 def _definition_changed(definition: HubDefinition, caches: Caches, delta: Delta[JSONObject]) -> Iterable[Key]:
     """Have everything looked at when the hub keeps other fields than before."""
     if delta.initial or not definition.changed(delta):
         return ()
     return [key_of(each) for each in _roots(caches)]
-
-
-def _policies_of(revision: ControllerRevision) -> list[Key]:
-    return objects_of(revision, POLICY)

@@ -115,7 +115,8 @@ class Indexes(Generic[I_co]):
     bound: BoundClusters
 
 
-def _nothing(_: Key) -> Plan:
+def plan_nothing(_: Key) -> Plan:
+    """Return an empty plan, for a kind whose objects leave nothing behind."""
     return NOTHING
 
 
@@ -135,7 +136,7 @@ class RolloutReconciler(Generic[T, C, V]):
         reader: ConsistentReader,
         users_of: Callable[[Key], Iterable[Key]],
         clock: Clock,
-        plan_gone: Callable[[Key], Plan] = _nothing,
+        plan_gone: Callable[[Key], Plan] = plan_nothing,
     ) -> None:
         """`users_of` returns the objects that refer to a placement, `plan_gone` what is to be done after an end."""
         self._kind = kind

@@ -24,10 +24,7 @@ from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.work_set.work_index import WorkIndex
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
-from echelon.engine.rollout.decisions import (
-    believed_after,
-    read_request,
-)
+from echelon.engine.rollout.decisions import questions
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
 from echelon.engine.work_set.content import Content, read_content
@@ -105,14 +102,9 @@ class WorkSetObserver:
             self._settings.max_removals,
             confirmed,
         )
-        waits = (believed_after(each, now) for each in known.values())
         losing = [work.uid for each in departed for work in works[each] if not work.terminating]
-        torn = [ref.name for ref in refs if ref.uncertain and ref.placement is not None and ref.placement.settled]
-        return Observation(
-            view,
-            read_request(known, torn, stale=not stale.isdisjoint(losing)) if losing else None,
-            min((each for each in waits if each is not None), default=None),
-        )
+        asked, after = questions(known, refs, stale, losing, now)
+        return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:
         """Let go of a set that is gone."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from echelon.api.configuration_policy import ConfigurationPolicy
 from echelon.engine.configuration_policy import pruning
-from echelon.engine.configuration_policy.evaluate import delete
+from echelon.engine.configuration_policy.evaluate import delete, find_object
 from echelon.engine.configuration_policy.pruning import Entry
-from echelon.engine.configuration_policy.requests import Remember, RequestFailed, Steps, find_kind, get
+from echelon.engine.configuration_policy.requests import Remember, RequestFailed, Steps, get
 from echelon.engine.configuration_policy.results import Leaver
 
 MOST_TOLD = 10  # objects that are in the way
@@ -38,11 +38,8 @@ def _prune(policy: ConfigurationPolicy, entry: Entry, manager: str) -> Steps[str
     """Delete an object; return what is in the way of its end, if it is still there."""
     where = f" in namespace {entry.namespace}" if entry.namespace else ""
     try:
-        kind = yield from find_kind(entry.api_version, entry.kind)
-        if kind is None:
-            return ""  # with its definition, all objects of a kind are gone
-        live = yield from get(kind, entry.namespace, entry.name, fresh=True)
-        if live is None or not pruning.is_pruned(policy, entry, live, manager):
+        kind, live = yield from find_object(entry, manager)
+        if kind is None or live is None or not pruning.is_pruned(policy, entry, live, manager):
             return ""
         if not live["metadata"].get("deletionTimestamp"):
             refused = yield from delete(Leaver(entry, kind, live))

@@ -5,10 +5,15 @@ what it would do. Before anything is written, what must not be forgotten is writ
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import ConfigurationPolicy, NamespaceSelector
+from echelon.api.kinds import Kind
 from echelon.engine.configuration_policy import pruning
+from echelon.engine.configuration_policy.findings import Finding
 from echelon.engine.configuration_policy.looking import Survey
 from echelon.engine.configuration_policy.mending import Mending
 from echelon.engine.configuration_policy.pruning import Entry, Memory, Place
@@ -21,6 +26,7 @@ from echelon.engine.configuration_policy.requests import (
     do,
     find_kind,
     get,
+    is_gone,
 )
 from echelon.engine.configuration_policy.results import (
     Evaluation,
@@ -35,6 +41,15 @@ from echelon.engine.configuration_policy.templates import Template, TemplateProb
 from echelon.engine.plan import Create, Delete
 
 
+@dataclass(frozen=True)
+class _Leavers:
+    """What leaves a policy: what is there, what is gone, and whether something could not be found out."""
+
+    found: tuple[Leaver, ...] = ()
+    gone: frozenset[Place] = frozenset()
+    unclear: bool = False
+
+
 def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[Evaluation]:
     """Evaluate a policy; `manager` is the name under which its objects are written.
 
@@ -46,8 +61,9 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
     for template in read_templates(policy.spec):
         seen = (yield from survey.look(template)) if isinstance(template, Template) else template
         looked.append(seen)
-    leavers, gone = yield from _find_leavers(policy, looked, manager)
-    memory = _memory(policy, looked, gone)
+    leavers = yield from _find_leavers(policy, looked, manager)
+    intents = yield from _open_intents(policy, looked, manager)
+    memory = _memory(policy, looked, leavers.gone, intents)
     if memory != pruning.memory_of(policy):
         yield Remember(memory.finalizer, memory.ledger)
     ledger = pruning.parse_ledger(memory.ledger) or pruning.EMPTY
@@ -57,10 +73,18 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
         for number, each in enumerate(looked):
             if isinstance(each, TemplateResult):
                 looked[number] = yield from mending.mend_all(each)
-        for leaver in leavers:
+        for leaver in leavers.found:
             if obstacle := (yield from delete(leaver)):
                 unpruned.append(obstacle)
-    return Evaluation(tuple(looked), enforcing, leavers, tuple(unpruned), selected, ledger.dropped)
+    return Evaluation(
+        tuple(looked),
+        enforcing,
+        leavers.found,
+        tuple(unpruned),
+        namespaces=selected,
+        forgotten=ledger.dropped,
+        unclear=leavers.unclear,
+    )
 
 
 def delete(leaver: Leaver) -> Steps[str]:
@@ -75,39 +99,89 @@ def delete(leaver: Leaver) -> Steps[str]:
 
 def _find_leavers(
     policy: ConfigurationPolicy, looked: Sequence[TemplateResult | TemplateProblem], manager: str
-) -> Steps[tuple[tuple[Leaver, ...], frozenset[Place]]]:
+) -> Steps[_Leavers]:
     """Return what enforcing would prune, and what is gone. While one template is not understood, nothing is."""
     if not pruning.prunes(policy) or any(isinstance(each, TemplateProblem) for each in looked):
-        return (), frozenset()
-    found, gone = list[Leaver](), set[Place]()
+        return _Leavers()
+    found, gone, unclear = list[Leaver](), set[Place](), False
     for entry in _leaving(policy, looked):
         try:
-            kind = yield from find_kind(entry.api_version, entry.kind)
-            live = (yield from get(kind, entry.namespace, entry.name, fresh=True)) if kind is not None else None
+            kind, live = yield from find_object(entry, manager)
         except RequestFailed:
-            continue  # it is remembered, and looked at again the next time
+            unclear = True  # it is remembered, and looked at again
+            continue
         if kind is None or live is None or not pruning.is_pruned(policy, entry, live, manager):
             gone.add(entry.place)
         elif not live["metadata"].get("deletionTimestamp"):
             found.append(Leaver(entry, kind, live))
-    return tuple(found), frozenset(gone)
+    return _Leavers(tuple(found), frozenset(gone), unclear)
+
+
+def find_object(entry: Entry, manager: str) -> Steps[tuple[Kind[Any] | None, JSONObject | None]]:
+    """Return an object that was enforced, and its kind; None for what is gone for sure. Raises `RequestFailed`."""
+    kind = yield from find_kind(entry.api_version, entry.kind)
+    if kind is None:
+        return None, None  # with its definition, all objects of a kind are gone
+    live = yield from get(kind, entry.namespace, entry.name, fresh=True)
+    uid = "" if live is None else live["metadata"].get("uid", "")
+    # Whoever concludes from what is not there must be sure of it.
+    old = False
+    if live is None or (entry.uid and entry.uid != uid):
+        old = not (yield from is_gone(kind, entry.namespace, entry.name, entry.uid))
+    elif entry.is_intent and not pruning.is_made_by(live, manager):
+        old = yield from is_gone(kind, entry.namespace, entry.name, uid)
+    if old:
+        raise RequestFailed(Refusal(Cause.TROUBLE, "the server shows the past"))
+    return kind, live
+
+
+def _open_intents(
+    policy: ConfigurationPolicy, looked: Sequence[TemplateResult | TemplateProblem], manager: str
+) -> Steps[list[Entry]]:
+    """Return which objects an earlier evaluation may have created without telling.
+
+    It did not, if what it was to replace is still there, or if another's object is.
+    """
+    lives = {_place(each): each.live for each in findings_of(looked)}
+    still: list[Entry] = []
+    for entry in pruning.untold_intents(policy) if pruning.prunes(policy) else ():
+        live = lives.get(entry.place)
+        foreign = live is not None and not pruning.is_made_by(live, manager)
+        uid = entry.replaced or (str(live["metadata"].get("uid", "")) if live is not None and foreign else "")
+        if uid and entry.place in lives:
+            try:
+                kind = yield from find_kind(entry.api_version, entry.kind)
+                if kind is not None and not (yield from is_gone(kind, entry.namespace, entry.name, uid)):
+                    continue
+            except RequestFailed:
+                pass  # then it is remembered for longer
+        still.append(entry)
+    return still
 
 
 def _memory(
-    policy: ConfigurationPolicy, looked: Sequence[TemplateResult | TemplateProblem], gone: frozenset[Place]
+    policy: ConfigurationPolicy,
+    looked: Sequence[TemplateResult | TemplateProblem],
+    gone: frozenset[Place],
+    intents: Sequence[Entry],
 ) -> Memory:
-    """Return what has to be remembered before anything is done."""
+    """Return what has to be remembered before anything is done; `intents` are those of earlier evaluations."""
     if not pruning.prunes(policy):
         return Memory(False, None)
     if not pruning.is_enforcing(policy):
         return pruning.memory_while_informing(policy, gone)
     intended = [
-        Entry(each.target.kind.api_version, each.target.kind.kind, each.target.namespace, each.target.name, "", True)
+        pruning.intent_of(policy, each.target.kind, each.target.namespace, each.target.name)
         for each in findings_of(looked)
         if isinstance(each.fix, Create) and each.base is None
     ]
-    left = [each for each in _leaving(policy, looked) if each.place not in gone]
-    return pruning.memory_while_enforcing(policy, left, intended)
+    known = [*pruning.untold_creations(policy), *intents]
+    remembered = [*known, *intended, *_leaving(policy, looked)]
+    return pruning.memory_while_enforcing(policy, [each for each in remembered if each.place not in gone])
+
+
+def _place(finding: Finding) -> Place:
+    return place_of(finding.target.kind, finding.target.namespace, finding.target.name)
 
 
 def _leaving(policy: ConfigurationPolicy, looked: Iterable[TemplateResult | TemplateProblem]) -> tuple[Entry, ...]:

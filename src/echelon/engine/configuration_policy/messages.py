@@ -128,7 +128,7 @@ def verdict(plural: str, observations: Sequence[Observation]) -> Verdict:
     reasons = {each.reason for each in named}
     # Of several reasons, one that a change gives is the least: the others want something to be done.
     reason = min(reasons, key=lambda each: (each in CHANGES, not each.endswith("error"), each))
-    return Verdict(not wrong, reason, _cut("; ".join(_sentences(plural, named))))
+    return Verdict(not wrong, reason, cut("; ".join(_sentences(plural, named))))
 
 
 def report(state: str, verdicts: Iterable[Verdict], spec: ConfigurationPolicySpec | None, *, more: str = "") -> str:
@@ -137,7 +137,7 @@ def report(state: str, verdicts: Iterable[Verdict], spec: ConfigurationPolicySpe
     if spec is not None:
         custom = spec.custom_message.compliant if state == COMPLIANT else spec.custom_message.noncompliant
     told = [custom] if custom else [f"{each.type} - {each.message}" for each in verdicts]
-    return _cut("; ".join([state, *told, *filter(None, [more])]))
+    return cut("; ".join([state, *told, *filter(None, [more])]))
 
 
 def _sentences(plural: str, observations: Sequence[Observation]) -> list[str]:
@@ -162,5 +162,6 @@ def _places(namespaces: Sequence[str]) -> str:
     return f"in namespace {named[0]}" if len(named) == 1 else f"in namespaces: {', '.join(named)}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - len(_CUT)] + _CUT
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Return a text, or as much of it as is allowed."""
+    return text if len(text) <= longest else text[: max(longest - len(_CUT), 0)] + _CUT

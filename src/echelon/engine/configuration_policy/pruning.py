@@ -12,11 +12,13 @@ An object is deleted as the very one that was seen, and one that the policy crea
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import ConfigurationPolicy, RelatedObject
+from echelon.api.kinds import Kind
 from echelon.engine.configuration_policy.messages import DELETION_SUCCESS, WORDS, Situation
 from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
 from echelon.engine.policy.names import ENFORCED_BEFORE_ANNOTATION, HELD_ANNOTATION
@@ -28,7 +30,10 @@ _UNWANTED = frozenset({DELETION_SUCCESS, *(WORDS[each].related for each in (Situ
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, order=True):
-    """An object that was enforced; created by the policy if that is said. Without a uid, it was about to be."""
+    """An object that was enforced; created by the policy if that is said.
+
+    Without a uid, it was about to be created, in the place of the one that it `replaced`.
+    """
 
     api_version: str
     kind: str
@@ -36,11 +41,17 @@ class Entry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, ord
     name: str = ""
     uid: str = ""
     created: bool = False
+    replaced: str = ""
 
     @property
     def place(self) -> "Place":
         """Where the object is."""
         return Place(self.api_version.rpartition("/")[0], self.kind, self.namespace, self.name)
+
+    @property
+    def is_intent(self) -> bool:
+        """Whether nobody knows if the object was created."""
+        return self.created and not self.uid
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -127,7 +138,12 @@ def enforced_objects(policy: ConfigurationPolicy) -> tuple[Entry, ...]:
         told = 0 < ledger.enforcing <= status.last_evaluated_generation
     listed = [entry_of(each) for each in status.related_objects if is_enforceable(each)]
     found = {each.place: each for each in (ledger or EMPTY).objects}
-    found |= {each.place: each for each in listed if each.created or (told and each.place not in found)}
+    for each in listed:
+        known = found.get(each.place)
+        if each.created and (known is None or not known.is_intent or known.replaced != each.uid):
+            found[each.place] = each  # the status is newer than what was intended
+        elif told:
+            found.setdefault(each.place, each)
     return tuple(sorted(found.values()))
 
 
@@ -163,14 +179,37 @@ def is_made_by(live: JSONObject, manager: str) -> bool:
     return any(each.get("manager") == manager for each in managed)
 
 
-def memory_while_enforcing(policy: ConfigurationPolicy, leavers: Iterable[Entry], intended: Iterable[Entry]) -> Memory:
+def intent_of(policy: ConfigurationPolicy, kind: Kind[Any], namespace: str, name: str) -> Entry:
+    """Return what to remember of an object that is about to be created."""
+    intent = Entry(kind.api_version, kind.kind, namespace, name, created=True)
+    return msgspec.structs.replace(intent, replaced=_created(policy).get(intent.place, ""))
+
+
+def untold_intents(policy: ConfigurationPolicy) -> tuple[Entry, ...]:
+    """Return what was about to be created, and may have been without the status telling so."""
+    created = _created(policy)
+    return tuple(
+        each
+        for each in (read_ledger(policy) or EMPTY).objects
+        if each.is_intent and created.get(each.place, each.replaced) == each.replaced
+    )
+
+
+def untold_creations(policy: ConfigurationPolicy) -> tuple[Entry, ...]:
+    """Return what the policy created, as the ledger alone knows: it left the list for a while."""
+    created = _created(policy)
+    return tuple(
+        each
+        for each in (read_ledger(policy) or EMPTY).objects
+        if each.uid and each.created and each.place not in created
+    )
+
+
+def memory_while_enforcing(policy: ConfigurationPolicy, objects: Iterable[Entry]) -> Memory:
     """Return what to remember before enforcing begins: what is to go, and what is about to be made."""
-    ledger = read_ledger(policy) or EMPTY
-    since = ledger.enforcing or policy.metadata.generation
-    told = {entry_of(each).place for each in policy.status.related_objects if entry_of(each).created}
-    untold = [each for each in ledger.objects if each.created and each.place not in told]
-    objects = {each.place: each for each in (*intended, *untold, *leavers)}
-    return Memory(True, _bounded(Ledger(since, tuple(sorted(objects.values())))))
+    since = (read_ledger(policy) or EMPTY).enforcing or policy.metadata.generation
+    by_place = {each.place: each for each in objects}
+    return Memory(True, _bounded(Ledger(since, tuple(sorted(by_place.values())))))
 
 
 def has_old_intents(policy: ConfigurationPolicy) -> bool:
@@ -178,8 +217,8 @@ def has_old_intents(policy: ConfigurationPolicy) -> bool:
 
     As long as they are there, an object that another makes in their place could be taken for ours.
     """
-    intended = {each.place for each in (read_ledger(policy) or EMPTY).objects if each.created and not each.uid}
-    return bool(intended & {each.place for each in map(entry_of, policy.status.related_objects) if each.created})
+    intents = [each for each in (read_ledger(policy) or EMPTY).objects if each.is_intent]
+    return len(intents) > len(untold_intents(policy))
 
 
 def memory_while_informing(policy: ConfigurationPolicy, gone: Collection[Place]) -> Memory:
@@ -209,6 +248,11 @@ def is_enforceable(related: RelatedObject) -> bool:
         and related.object.metadata.name not in ("", "-")
         and related.reason not in _UNWANTED
     )
+
+
+def _created(policy: ConfigurationPolicy) -> dict[Place, str]:
+    """Return the uids of the objects that the status says the policy created."""
+    return {each.place: each.uid for each in map(entry_of, policy.status.related_objects) if each.created}
 
 
 def _was_enforced(policy: ConfigurationPolicy) -> bool:

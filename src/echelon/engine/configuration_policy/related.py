@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from echelon.api.configuration_policy import (
     ConfigurationPolicy,
     RelatedMetadata,
@@ -17,11 +19,12 @@ from echelon.engine.configuration_policy.messages import COMPLIANT, NON_COMPLIAN
 from echelon.engine.configuration_policy.pruning import Entry, Place
 from echelon.engine.configuration_policy.results import Evaluation, Result, TemplateResult, place_of
 
-MOST = 3000  # an object of a server has no room for more
+MOST = 1000  # an object of a server has no room for many more
+MOST_DIFFS = 20
 
 
 def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str) -> list[RelatedObject]:
-    """Return the objects that a policy is about, each once, sorted.
+    """Return the objects that a policy is about, each once, sorted; see `bounded`.
 
     While a template is not understood, what was known of its objects before is all that is known.
     """
@@ -34,7 +37,27 @@ def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation, manager
         else:
             for known in policy.status.related_objects:
                 found.setdefault(_order(known), known)
-    return [found[key] for key in sorted(found)][:MOST]
+    return [found[key] for key in sorted(found)]
+
+
+def bounded(related: list[RelatedObject]) -> list[RelatedObject]:
+    """Return as many related objects, and as many diffs, as a status has room for.
+
+    What the policy created comes first, because only the status knows that; then what it is about in particular.
+    """
+
+    def rank(each: RelatedObject) -> tuple[bool, bool]:
+        return not (each.properties is not None and each.properties.created_by_policy), each.properties is None
+
+    kept = sorted(sorted(related, key=rank)[:MOST], key=_order)
+    shown = 0
+    for number, each in enumerate(kept):
+        if each.properties is not None and each.properties.diff:
+            shown += 1
+            if shown > MOST_DIFFS:
+                properties = msgspec.structs.replace(each.properties, diff="")
+                kept[number] = msgspec.structs.replace(each, properties=properties)
+    return kept
 
 
 def _add(found: dict[tuple[str, str, str], RelatedObject], one: RelatedObject) -> None:
@@ -55,7 +78,7 @@ def _related(each: TemplateResult, result: Result, created: Mapping[Place, Entry
         object=_resource(each.kind, seen.namespace, seen.name or "-"),
         compliant=COMPLIANT if seen.compliant else NON_COMPLIANT,
         reason=seen.related_reason,
-        properties=_properties(result, created, manager),
+        properties=_properties(each, result, created, manager),
     )
 
 
@@ -65,24 +88,36 @@ def _resource(kind: Kind[Any], namespace: str, name: str) -> RelatedResource:
     )
 
 
-def _properties(result: Result, created: Mapping[Place, Entry], manager: str) -> RelatedProperties | None:
+def _properties(
+    each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str
+) -> RelatedProperties | None:
     """Return what the policy did with an object; nothing for one that a search came across."""
-    finding = result.finding
-    if finding is None:
+    if not result.is_target:
         return None
-    live = result.live
-    uid = "" if live is None else str(live["metadata"].get("uid", ""))
-    target = finding.target
-    entry = created.get(place_of(target.kind, target.namespace, target.name))
-    ours = result.created
-    if not ours and live is not None and entry is not None:
-        ours = entry.uid == uid if entry.uid else pruning.is_made_by(live, manager)
+    finding, uid = result.finding, _created_uid(each, result, created, manager)
     shown = ""
-    if target.template.record_diff and finding.fix is not None:
-        shown = diff(target.kind, finding.base, finding.after)
+    if finding is not None and finding.target.template.record_diff and finding.fix is not None:
+        shown = diff(each.kind, finding.base, finding.after)
     return RelatedProperties(
-        created_by_policy=True if ours else None,
-        uid=uid if ours else "",
+        created_by_policy=True if uid else None,
+        uid=uid,
         diff=shown,
-        matches_after_dry_run=finding.matches_after_dry_run,
+        matches_after_dry_run=finding is not None and finding.matches_after_dry_run,
     )
+
+
+def _created_uid(each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str) -> str:
+    """Return the uid of the object that the policy created here last, whether that is the one that is there now or not.
+
+    It is not forgotten because a read shows another one or none: that may be of the past, and a uid comes but once.
+    """
+    there = "" if result.live is None else str(result.live["metadata"].get("uid", ""))
+    entry = created.get(place_of(each.kind, result.found.namespace, result.found.name))
+    if result.created:
+        return there
+    if entry is None:
+        return ""
+    if not entry.is_intent:
+        return entry.uid
+    ours = result.live is not None and pruning.is_made_by(result.live, manager)
+    return there if ours else entry.replaced

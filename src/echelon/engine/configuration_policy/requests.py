@@ -60,6 +60,19 @@ class Get:
 
 
 @dataclass(frozen=True)
+class IsGone:
+    """Ask whether an object, the one of a uid if that is said, is really gone; answered by yes or no.
+
+    No read can tell that for sure, for it may be one of the past.
+    """
+
+    kind: Kind[Any]
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True)
 class List:
     """Ask for all objects of a kind in a namespace, or in all; answered by a sequence of them."""
 
@@ -97,7 +110,7 @@ class Remember:
     ledger: str | None  # None: nothing is to be remembered
 
 
-Request: TypeAlias = FindKind | ListNamespaces | Get | List | Try | Do | Pause | Remember
+Request: TypeAlias = FindKind | ListNamespaces | Get | IsGone | List | Try | Do | Pause | Remember
 Steps: TypeAlias = Generator[Request, Any, T]
 
 
@@ -124,6 +137,12 @@ def list_namespaces() -> Steps[Sequence[NamespaceFacts]]:
 def get(kind: Kind[Any], namespace: str, name: str, *, fresh: bool = False) -> Steps[JSONObject | None]:
     """Return an object, if there is one. Raises `RequestFailed`."""
     answer: JSONObject | None = yield from _fulfilled(Get(kind, namespace, name, fresh))
+    return answer
+
+
+def is_gone(kind: Kind[Any], namespace: str, name: str, uid: str = "") -> Steps[bool]:
+    """Tell whether an object is really gone. Raises `RequestFailed`."""
+    answer: bool = yield from _fulfilled(IsGone(kind, namespace, name, uid))
     return answer
 
 

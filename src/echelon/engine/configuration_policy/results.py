@@ -43,6 +43,7 @@ class Result:
     finding: Finding | None = None  # none where a search or a request found nothing in particular
     live: JSONObject | None = None
     created: bool = False
+    is_target: bool = False  # whether the template is about this very object, and not about any that fits
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,14 @@ class Evaluation:
     unpruned: tuple[str, ...] = ()  # what did not go, and why
     namespaces: tuple[str, ...] | None = None  # the selected ones, if somebody needed them
     forgotten: int = 0  # objects for which the ledger has no room
+    unclear: bool = False  # whether something could not be found out about what is to be pruned
 
     @property
     def failed(self) -> bool:
         """Whether something went wrong that may go well at the next try."""
         reasons = {each.told.failure for each in results_of(self.templates)}
         reasons |= {each.reason for each in self.templates if isinstance(each, TemplateProblem)}
-        return bool(self.unpruned) or bool(reasons & _WORTH_A_TRY)
+        return bool(self.unpruned) or self.unclear or bool(reasons & _WORTH_A_TRY)
 
     @property
     def mended(self) -> bool:
@@ -105,13 +107,13 @@ def place_of(kind: Kind[Any], namespace: str, name: str) -> Place:
 def result_of(finding: Finding) -> Result:
     """Return what is told of an object before anything is done about it."""
     seen = observe(finding)
-    return Result(seen, seen, finding, finding.live)
+    return Result(seen, seen, finding, finding.live, is_target=True)
 
 
 def failure(namespace: str, name: str, reason: str, message: str) -> Result:
-    """Return what is told where nothing could be found out."""
+    """Return what is told where nothing could be found out; without a name, of a whole namespace."""
     seen = Observation(Situation.FAILED, namespace, name, failure=reason, what="cannot be judged", note=message)
-    return Result(seen, seen)
+    return Result(seen, seen, is_target=bool(name))
 
 
 def observe(finding: Finding) -> Observation:

@@ -30,7 +30,8 @@ class Circumstances:
 
     `changed`: something that it looks at may be another than at its last evaluation; `evaluated_at`, `retried_at`: when
     this agent evaluated it last, and with which request to try again; `retry_at`: something failed then, and is worth
-    another try from that time on; `mended`: how many evaluations in a row had something to mend.
+    another try from that time on; `mended`: how many evaluations in a row had something to mend; `backoff`: how long to
+    wait between two evaluations at least.
     """
 
     changed: bool = False
@@ -40,11 +41,12 @@ class Circumstances:
     retried_at: str = ""
     retry_at: datetime | None = None
     mended: int = 0
+    backoff: timedelta = LEAST_PAUSE
 
     @property
     def pause(self) -> timedelta:
         """How long to wait between two evaluations; longer, if somebody undoes each time what was mended."""
-        return min(LEAST_PAUSE * (1 << min(max(self.mended - PATIENCE, 0), 8)), LONGEST_PAUSE)
+        return min(self.backoff * (1 << min(max(self.mended - PATIENCE, 0), 8)), LONGEST_PAUSE)
 
 
 def next_evaluation(policy: ConfigurationPolicy, seen: Circumstances, now: datetime) -> timedelta | None:

@@ -30,14 +30,18 @@ from echelon.engine.configuration_policy.messages import (
     NON_COMPLIANT,
     TERMINATING,
     Verdict,
+    cut,
     report,
     verdict,
 )
-from echelon.engine.configuration_policy.related import related_objects
+from echelon.engine.configuration_policy.related import bounded, related_objects
 from echelon.engine.configuration_policy.results import Evaluation, Leaver, findings_of
 from echelon.engine.configuration_policy.templates import TemplateProblem
 
 MOST_HISTORY = 10
+# Characters of all messages about templates together: a status of thousands of them has to fit into an object.
+_MOST_TEXT = 256 * 1024
+_LEAST_TEXT = 40
 # Between the two reports of one evaluation, so that everybody has them in this order.
 _LATER = timedelta(microseconds=10)
 
@@ -65,17 +69,19 @@ def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str, 
     before, verdicts = policy.status, _verdicts(evaluation, first=False)
     state = _state(verdicts)
     details = _details(before, verdicts, now)
+    related = related_objects(policy, evaluation, manager)
+    listed = bounded(related)
     pending, more = ([], 0) if evaluation.enforced else _pending(policy, evaluation)
     status = ConfigurationPolicyStatus(
         compliant=state,
         compliancy_details=details,
         last_evaluated=format_time(now),
         last_evaluated_generation=policy.metadata.generation,
-        related_objects=related_objects(policy, evaluation, manager),
+        related_objects=listed,
         history=before.history,
         pending_changes=pending,
     )
-    remarks = _remarks(policy, evaluation, status, more)
+    remarks = _remarks(policy, evaluation, status, pending=more, unlisted=len(related) - len(listed))
     reports = [Report(now, state, report(state, verdicts, policy.spec, more=remarks))]
     if evaluation.mended:
         first = _verdicts(evaluation, first=True)
@@ -85,7 +91,7 @@ def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str, 
         reports = []
     history = [ComplianceHistory(last_timestamp=format_micro_time(each.at), message=each.message) for each in reports]
     status = msgspec.structs.replace(status, history=[*reversed(history), *before.history][:MOST_HISTORY])
-    return Conclusion(status, tuple(reports), _timeless(status) != _timeless(before))
+    return Conclusion(status, tuple(reports), timeless(status) != timeless(before))
 
 
 def terminating(policy: ConfigurationPolicy, left: tuple[str, ...], now: datetime) -> Conclusion:
@@ -117,6 +123,11 @@ def changed_something(status: ConfigurationPolicyStatus | JSONObject) -> bool:
     return bool(CHANGES & (reasons | {each.reason for each in status.related_objects}))
 
 
+def timeless(status: ConfigurationPolicyStatus) -> ConfigurationPolicyStatus:
+    """Return what a status says, whenever it was said."""
+    return msgspec.structs.replace(status, last_evaluated="")
+
+
 def _verdicts(evaluation: Evaluation, *, first: bool) -> list[Verdict]:
     """Return what is told of each template: first of all, or in the end."""
     found: list[Verdict] = []
@@ -136,13 +147,14 @@ def _state(verdicts: list[Verdict]) -> str:
 
 def _details(before: ConfigurationPolicyStatus, verdicts: list[Verdict], now: datetime) -> list[TemplateStatus]:
     details: list[TemplateStatus] = []
+    longest = max(_MOST_TEXT // max(len(verdicts), 1), _LEAST_TEXT)
     for index, each in enumerate(verdicts):
         known = before.compliancy_details[index].conditions if index < len(before.compliancy_details) else []
         condition = TemplateCondition(
             type=each.type,
             status="True",
             reason=each.reason,
-            message=each.message,
+            message=cut(each.message, longest),
             last_transition_time=format_time(now),
         )
         for old in known[:1]:
@@ -205,10 +217,19 @@ def _deletion(leaver: Leaver) -> PendingChange:
     )
 
 
-def _remarks(policy: ConfigurationPolicy, evaluation: Evaluation, status: ConfigurationPolicyStatus, more: int) -> str:
+def _remarks(
+    policy: ConfigurationPolicy,
+    evaluation: Evaluation,
+    status: ConfigurationPolicyStatus,
+    *,
+    pending: int,
+    unlisted: int,
+) -> str:
     said: list[str] = []
-    if more:
-        said.append(f"{more} more changes are pending than are listed")
+    if pending:
+        said.append(f"{pending} more changes are pending than are listed")
+    if unlisted:
+        said.append(f"{unlisted} more objects are related than are listed, and they will not be pruned")
     if evaluation.forgotten:
         said.append(f"{evaluation.forgotten} objects will not be pruned, because there are too many to remember")
     if _is_final(policy, evaluation, status):
@@ -227,10 +248,6 @@ def _is_final(policy: ConfigurationPolicy, evaluation: Evaluation, status: Confi
     if status.compliant == COMPLIANT:
         return interval.compliant == "never"
     return interval.noncompliant == "never" and not changed_something(status)
-
-
-def _timeless(status: ConfigurationPolicyStatus) -> ConfigurationPolicyStatus:
-    return msgspec.structs.replace(status, last_evaluated="")
 
 
 def _timeless_condition(condition: TemplateCondition) -> TemplateCondition:

@@ -94,7 +94,7 @@ def overrides_of(ways: Iterable[Way], selected: Mapping[PlacementName, frozenset
 def remaining_bindings(ways: Iterable[Way], selected: Mapping[PlacementName, frozenset[str]]) -> dict[str, list[str]]:
     """Return, for clusters that a set excludes, the bindings that place the policy there all the same."""
     ways = [way for way in ways if not way.restricted]
-    excluded = frozenset[str]().union(*(way.excluded for way in ways))
+    excluded = frozenset[str]().union(*(way.excluded & selected.get(way.placement, frozenset()) for way in ways))
     return {
         cluster: sorted({way.binding for way in ways if cluster in selected_by(way, selected)})
         for cluster in sorted(excluded)

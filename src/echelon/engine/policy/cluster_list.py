@@ -65,17 +65,18 @@ def _bindings(names: list[str]) -> list[RemainingBinding]:
 def fitting(clusters: list[ClusterCompliance], settled: Collection[str]) -> tuple[list[ClusterCompliance], str]:
     """Return as much of a list as a server takes, and what was left out of it.
 
-    Those that are settled lose their times first, and then their place. Those that wait for their turn are known by
-    what they have. The others are what somebody has to look at, and the hub has to remember.
+    Those that are settled lose their times first, then those that wait for their turn, who are known by what they have;
+    then they lose their place. The others are what somebody has to look at, and the hub has to remember.
     """
-    total = sum(map(_size, clusters))
-    if total <= MOST_BYTES:
+    if sum(map(_size, clusters)) <= MOST_BYTES:
         return clusters, ""
-    timed = sum(each.clustername in settled and bool(each.rollout_last_transition_time) for each in clusters)
-    if total - timed * _TIME_BYTES <= MOST_BYTES:
-        shorter = [_untimed(each) if each.clustername in settled else each for each in clusters]
+    shorter = [_untimed(each) if each.clustername in settled else each for each in clusters]
+    if sum(map(_size, shorter)) <= MOST_BYTES:
         return shorter, "the list of clusters is long: those that have succeeded are listed without times"
-    kept = [each for each in clusters if each.clustername not in settled]
+    shorter = [_untimed(each) if each.rollout_status == Phase.TO_APPLY.value else each for each in shorter]
+    if sum(map(_size, shorter)) <= MOST_BYTES:
+        return shorter, "the list of clusters is long: those that have succeeded or wait are listed without times"
+    kept = [each for each in shorter if each.clustername not in settled]
     if sum(map(_size, kept)) > MOST_BYTES:
         kept = [each for each in kept if each.rollout_status != Phase.TO_APPLY.value]
     while sum(map(_size, kept)) > MOST_BYTES:

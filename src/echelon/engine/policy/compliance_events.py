@@ -2,17 +2,18 @@
 
 Their form is the interface between policy controllers and whoever collects reports: the reason names the object that
 reports, the message begins with its state, and the name ends with the exact time, which the other fields are too coarse
-to tell.
+to tell. There is no `eventTime`: servers let nobody who says one say more than 1024 characters.
 """
 
 from datetime import datetime
 from typing import Any
+from zlib import crc32
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta, OwnerReference
 from echelon.api.policy import GROUP
-from echelon.api.times import format_micro_time, format_time
+from echelon.api.times import format_time
 
 ACTION = "ComplianceStateUpdate"
 
@@ -29,9 +30,9 @@ def parent_of(metadata: ObjectMeta) -> OwnerReference | None:
     )
 
 
-def event_name(parent: str, at: datetime) -> str:
-    """Return what the event of a moment is called; moments have microseconds."""
-    return f"{parent}.{_microseconds(at) * 1000:x}"
+def event_name(parent: str, at: datetime, nanoseconds: int = 0) -> str:
+    """Return what the event of a moment is called; moments have microseconds, and so much more of them."""
+    return f"{parent}.{_microseconds(at) * 1000 + nanoseconds % 1000:x}"
 
 
 def policy_event(
@@ -54,7 +55,6 @@ def policy_event(
         "message": message,
         "type": "Normal" if message.lower().startswith("compliant") else "Warning",
         "action": ACTION,
-        "eventTime": format_micro_time(at),
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,
@@ -65,12 +65,23 @@ def policy_event(
 
 
 def compliance_event(
-    kind: Kind[Any], metadata: ObjectMeta, parent: OwnerReference, message: str, *, at: datetime, reporter: str
+    kind: Kind[Any],
+    metadata: ObjectMeta,
+    parent: OwnerReference,
+    message: str,
+    *,
+    at: datetime,
+    reporter: str,
+    attempt: int = 0,
 ) -> JSONObject:
-    """Return the event by which an object of a kind tells its policy how it stands; the message begins with that."""
+    """Return the event by which an object of a kind tells its policy how it stands; the message begins with that.
+
+    Objects of one policy may report in the same microsecond, so each has nanoseconds of its own; `attempt` is how many
+    names were taken all the same.
+    """
     namespace = metadata.namespace
     reason = f"policy: {namespace}/{metadata.name}" if kind.namespaced else f"policy: {metadata.name}"
-    name = event_name(parent.name, at)
+    name = event_name(parent.name, at, crc32(metadata.name.encode()) + attempt)
     return {
         **policy_event(parent, namespace, reason, message, name=name, at=at, reporter=reporter),
         "related": {**kind.type_meta, "name": metadata.name, "namespace": namespace, "uid": metadata.uid},

@@ -14,7 +14,9 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.engine.policy.content import ACTION, definitions_of, effective_action, is_enforceable
 from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.revision import revision_of
 
+_ALL = ""  # in a note of one that is held: a hash of all reports, for whoever releases it
 _VERDICTS = {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}
 
 
@@ -23,16 +25,19 @@ def reports_to_outlast(
 ) -> str:
     """Return what to note of reports, by template, with a write that makes one spec of a replica of another.
 
-    `noted` is what was noted with the write before, if that is to be held.
+    `noted` is what was noted with the write before, if that is held.
     """
-    if held:  # the action comes back with the release, so it alone changes nothing
-        changed = _differing(before, after, with_action=False)
-        return _format({name: each for name, each in reports.items() if name in changed})
     known = read_events(noted)
-    if known and all(reports.get(name) == event for name, event in known.items()):
-        return noted
-    changed = _differing(before, after, with_action=True)
-    return _format({name: each for name, each in reports.items() if name in changed})
+    if known.pop(_ALL, None) != revision_of(reports):
+        known = {}  # else its agent has said nothing since, and goes on from where it was before the hold
+    elif not held:
+        return _format(known)
+    changed = _differing(before, after, with_action=not held)  # the action comes back with the release
+    awaited = {name: each for name, each in reports.items() if name in changed}
+    if not held:
+        return _format(awaited)
+    still_there = {name: each for name, each in known.items() if name in _definitions(after)}
+    return _format({**still_there, **awaited, _ALL: revision_of(reports)})
 
 
 def verdict_of_reports(spec: JSONObject, reports: Mapping[str, str], compliant: str, noted: str) -> Phase:

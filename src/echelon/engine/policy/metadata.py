@@ -14,6 +14,7 @@ from echelon.engine.policy.names import (
     CLUSTER_NAME_LABEL,
     CLUSTER_NAMESPACE_LABEL,
     COMPARE_OPTIONS,
+    NOTES,
     OWN_PREFIX,
     ROOT_LABEL,
     TRIGGER_ANNOTATION,
@@ -22,6 +23,7 @@ from echelon.engine.policy.names import (
 from echelon.engine.policy.replica import Replica
 
 _FRAMEWORK = f"{GROUP}/"
+_OF_REPLICA = NOTES | {TRIGGER_ANNOTATION}  # annotations that a replica has by itself, or never
 _OF_CLUSTER = frozenset((CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL))
 
 
@@ -46,9 +48,7 @@ class ReplicaMetadata:
         annotations = {
             key: each
             for key, each in meta.annotations.items()
-            if (everything or key.startswith(_FRAMEWORK))
-            and not key.startswith(OWN_PREFIX)
-            and key != TRIGGER_ANNOTATION
+            if (everything or key.startswith(_FRAMEWORK)) and not key.startswith(OWN_PREFIX) and key not in _OF_REPLICA
         }
         return cls(name, {**labels, ROOT_LABEL: name}, {**annotations, COMPARE_OPTIONS[0]: COMPARE_OPTIONS[1]})
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from echelon.api.policy import POLICY
 from echelon.api.times import parse_time
+from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.policy.bindings import overrides_of
 from echelon.engine.policy.content import INFORM, PolicyContent, read_content, stored_fields, with_stored
 from echelon.engine.policy.names import HASH_LABEL, POLICY_LABEL, replica_name
@@ -24,7 +25,7 @@ from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, join_placements
 from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.stored_revision import StoredRevision
-from echelon.engine.rollout.strategy import BadStrategy, read_strategy
+from echelon.engine.rollout.strategy import BadStrategy, StrategyType, mandatory_keys, read_strategy
 from echelon.engine.rollout.subject import Holding, Subject
 
 NOUN = "replica"
@@ -116,7 +117,7 @@ def references_of(view: PolicyView, strategy: PolicyStrategy) -> tuple[Placement
         existing = references
     if not existing:
         return ()
-    joined = existing[0] if len(existing) == 1 else join_placements(existing)
+    joined = existing[0] if len(existing) == 1 else join_placements(existing, _mandatory(strategy))
     notes = [joined.note] + [f"there is no placement {each.name}" for each in references if each not in existing]
     if len(existing) < len(references) and joined.placement is not None:
         # It may only be mistyped: while it is missing nothing is certain enough to be taken away.
@@ -124,6 +125,14 @@ def references_of(view: PolicyView, strategy: PolicyStrategy) -> tuple[Placement
     if strategy.asked_in_turn and any(way.override or way.restricted for way in view.ways):
         notes.append(OVERRIDES_IGNORED)
     return (replace(joined, note="; ".join(filter(None, notes))),)
+
+
+def _mandatory(strategy: PolicyStrategy) -> tuple[GroupKey, ...]:
+    """Return the groups that come first, whichever placement they are of."""
+    asked = strategy.strategy
+    if asked.type != StrategyType.PROGRESSIVE.value or asked.progressive is None:
+        return ()
+    return mandatory_keys(asked.progressive.mandatory_decision_groups)
 
 
 def is_waiting(replica: Replica, content: PolicyContent) -> bool:

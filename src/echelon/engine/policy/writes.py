@@ -4,13 +4,14 @@ One patch brings content, the time of that and whether it is held, so that nobod
 the status of a replica says comes after it: a status that is ahead of its spec would be believed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from echelon.api.base import JSONObject
 from echelon.api.policy import POLICY
 from echelon.api.times import format_micro_time, format_time
+from echelon.engine.merge_patch import merge_difference
 from echelon.engine.plan import Create, Delete, InOrder, Patch, Write
 from echelon.engine.policy.content import INFORM
 from echelon.engine.policy.later_reports import reports_to_outlast
@@ -133,7 +134,7 @@ class ReplicaWrites:
             # All notes, also those that it has: whoever sees the write fail reads there what it was to bring.
             change = self._metadata.patch(replica, annotations)
             metadata = {**change, "annotations": {**change.get("annotations", {}), **annotations}}
-            first = _patch(replica, {"metadata": metadata, "spec": merge_patch(replica.spec, spec)})
+            first = _patch(replica, {"metadata": metadata, "spec": merge_difference(replica.spec, spec)})
         told: tuple[Write, ...] = ()
         if self._view.keeps_status and (replica is None or not replica.is_of_another_agent):
             told = (Patch(POLICY, first.name, self._told(phase), cluster, subresource="status"),)
@@ -147,7 +148,7 @@ class ReplicaWrites:
             if metadata := self._metadata.patch(replica, annotations):
                 body["metadata"] = metadata
             if replica.other_fields != self._other_fields:
-                body["spec"] = merge_patch(replica.other_fields, self._other_fields)
+                body["spec"] = merge_difference(replica.other_fields, self._other_fields)
         writes: list[Write] = [_patch(replica, body)] if body else []
         retried = RETRIED_ANNOTATION in annotations
         if (phase := self._to_tell(entry, replica, held=held, retried=retried)) is not None:
@@ -199,19 +200,6 @@ class ReplicaWrites:
 def delete(replica: Replica) -> Delete:
     """Return the end of a replica."""
     return Delete(POLICY, replica.name, replica.cluster, uid=replica.uid)
-
-
-def merge_patch(before: Mapping[str, object], after: Mapping[str, object]) -> JSONObject:
-    """Return the merge patch that makes one object of another: what is to go is named, too."""
-    patch: JSONObject = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        known = before.get(name)
-        if isinstance(value, dict) and isinstance(known, dict):
-            if known != value:
-                patch[name] = merge_patch(known, value)
-        elif name not in before or known != value:
-            patch[name] = value
-    return patch
 
 
 def _reports(replica: Replica, spec: JSONObject, *, held: bool) -> str:

@@ -16,7 +16,7 @@ lists a cluster in the new decision before it takes it out of the old one, so wh
 twice, and numbers do not agree.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,7 +25,7 @@ from echelon.api.times import parse_time
 from echelon.api.versions import newer
 from echelon.engine.placement.current import STAMP_ANNOTATION
 from echelon.engine.plan import ReadRequest
-from echelon.engine.rollout.references import believable
+from echelon.engine.rollout.references import PlacementReference, believable
 
 # How long decisions must have been the same where nothing else tells that they are complete. Rewriting takes less.
 QUIET = timedelta(seconds=2)
@@ -190,6 +190,25 @@ def read_request(known: Mapping[str, KnownDecisions], torn: Sequence[str], *, st
         return None
     settled = [each for name in torn if (each := _settles_at(known[name])) is not None]
     return ReadRequest(tuple(known), max(settled, default=None))
+
+
+def questions(
+    known: Mapping[str, KnownDecisions],
+    references: Iterable[PlacementReference],
+    stale: Collection[str],
+    losing: Collection[str],
+    now: datetime,
+) -> tuple[ReadRequest | None, timedelta | None]:
+    """Return what to ask the server for, and after which time other decisions count than now.
+
+    `losing` are the uids of what clusters would lose, `stale` those of which more may have been known when they were
+    written.
+    """
+    settled = {ref.name for ref in references if ref.uncertain and ref.placement is not None and ref.placement.settled}
+    torn = [name for name in known if name in settled]
+    waits = (believed_after(each, now) for each in known.values())
+    asked = read_request(known, torn, stale=not frozenset(stale).isdisjoint(losing)) if losing else None
+    return asked, min((each for each in waits if each is not None), default=None)
 
 
 def _settles_at(known: KnownDecisions) -> datetime | None:

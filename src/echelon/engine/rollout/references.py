@@ -85,11 +85,11 @@ def read_placement(
     )
 
 
-def join_placements(references: Sequence[PlacementReference]) -> PlacementReference:
+def join_placements(references: Sequence[PlacementReference], mandatory: Sequence[GroupKey] = ()) -> PlacementReference:
     """Return one reference for several that have one strategy: placement after placement, by name, there by index.
 
-    A cluster that several placements select is where it comes first. If one of them cannot be read, none can: which
-    clusters come first would be a guess.
+    A cluster that several placements select is where it comes first; in a mandatory group, if those of all placements
+    come before the rest. If one of them cannot be read, none can: which clusters come first would be a guess.
     """
     ordered = sorted(references, key=lambda each: each.name)
     placements = [each.placement for each in ordered if each.placement is not None]
@@ -99,13 +99,8 @@ def join_placements(references: Sequence[PlacementReference]) -> PlacementRefere
         for each in ordered
         if each.placement is None or each.placement.error
     ]
-    groups: dict[GroupKey, frozenset[str]] = {}
-    for each in ordered:
-        listed = frozenset[str]().union(*groups.values())
-        for key, clusters in sorted(each.placement.groups.groups.items()) if each.placement is not None else ():
-            groups[replace(key, placement=each.name)] = clusters - listed
     view = PlacementView(
-        DecisionGroups({} if errors else groups),
+        DecisionGroups({} if errors else _one_group_each(ordered, mandatory)),
         sum(each.selected for each in placements),
         all(each.settled for each in placements) and not errors,
         sum(each.group_size for each in placements),
@@ -124,6 +119,24 @@ def join_placements(references: Sequence[PlacementReference]) -> PlacementRefere
         "; ".join(filter(None, (each.note for each in ordered))),
         ordered[0].path,
     )
+
+
+def _one_group_each(
+    references: Iterable[PlacementReference], mandatory: Sequence[GroupKey]
+) -> dict[GroupKey, frozenset[str]]:
+    """Return the groups of placements, in the order that these have, each cluster in the first that has it."""
+    every = DecisionGroups(
+        {
+            replace(key, placement=each.name): clusters
+            for each in references
+            for key, clusters in (each.placement.groups.groups.items() if each.placement is not None else ())
+        }
+    )
+    found, listed = dict(every.groups), set[str]()
+    for key in (*sorted(every.expand(mandatory)), *sorted(every.besides(mandatory))):
+        found[key] = every.groups[key] - listed
+        listed |= found[key]
+    return found
 
 
 def _incomplete_groups(reference: PlacementReference) -> frozenset[GroupKey]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from echelon.api.base import JSON, JSONObject
+from echelon.api.json_equality import is_same
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.metadata import NameStyle
@@ -35,7 +36,7 @@ def free_to_delete(_obj: JSONObject) -> None:
 def anything_but_status_changed(new: JSONObject, old: JSONObject) -> bool:
     """Tell whether the desired state differs: everything besides metadata and status counts."""
     names = (new.keys() | old.keys()) - {"metadata", "status", "apiVersion", "kind"}
-    return any(new.get(name) != old.get(name) for name in names)
+    return any(not is_same(new.get(name), old.get(name)) for name in names)
 
 
 def no_finalizers(obj: JSONObject) -> bool:

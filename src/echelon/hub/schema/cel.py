@@ -2,7 +2,7 @@
 
 A rule belongs to a node and sees that node's value as `self`; on updates, `oldSelf` is what the value was, if that can
 be told. Most nodes have no rules, so only the paths that lead to one are walked, and a node's variables are converted
-once for all of its rules.
+once for all of its rules, as far as these look at them.
 
 Fields with a format of time are strings here, where Kubernetes has timestamps and durations: `timestamp(self.time)` is
 what works in both. Lists compare in order even if they are sets.
@@ -20,6 +20,7 @@ from echelon.api.base import JSON, JSONObject
 from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
 from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import MISSING, correlated, unchanged
+from echelon.hub.schema.seen_fields import fields_seen, showing
 from echelon.kube.errors import Cause
 
 __all__ = ["CEL_AVAILABLE", "CompileError", "EvaluationError", "Program", "RuleError", "Rules", "compile_expression"]
@@ -68,6 +69,10 @@ class _Rule:
     def title(self) -> str:
         return str(self.wire.get("message") or self.wire["rule"]).strip()
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        return str(self.wire["rule"]), str(self.wire.get("messageExpression") or "")
+
 
 @dataclass(frozen=True)
 class _Node:
@@ -82,8 +87,18 @@ class _Node:
     all_of: tuple["_Node", ...] = ()
 
     @cached_property
+    def shown(self) -> _Convert:
+        """Makes what the rules see that do not look back."""
+        texts = [text for rule in self.rules if rule.old == "none" for text in rule.texts]
+        seen, convert = fields_seen(texts), self.convert or (lambda value: value)
+        if seen is None:
+            return convert
+        show = showing(seen, self.schema, escape)
+        return lambda value: convert(show(value))
+
+    @cached_property
     def ratchets(self) -> bool:
-        """Whether no rule here or below can find anything in a value that did not change.
+        """Whether no rule here or below can find anything in a value that it has accepted, and that did not change.
 
         A failure of what did not change is nobody's mistake; but rules about the change itself, and those under allOf,
         are not so lenient.
@@ -111,18 +126,22 @@ class Rules:
             raise RuleError("", {}, f"a schema may have at most {MAX_RULES} rules, this one has {count}")
         return cls(_compile(schema, schema, ""))
 
-    def evaluate(self, obj: JSON, old: JSON = None, *, after: Iterable[Cause] = ()) -> list[Cause]:
+    def evaluate(
+        self, obj: JSON, old: JSON = None, *, after: Iterable[Cause] = (), accepted: bool = False
+    ) -> list[Cause]:
         """Return which rules an object breaks, as an update of `old` if there is one.
 
         `after` is what the schema found: rules may rely on types and sizes, so some findings keep them from being run.
+        `accepted` says that `old` was taken under these very rules. Else they may have come later, and then one that
+        has no value for what did not change, as opposed to a bad one, is told all the same.
         """
         if self._root is None:
             return []
         if any(cause.reason in _BLOCKING for cause in after):
             return [causes.invalid("<nil>", None, _NOT_CHECKED)]
-        walk = _Evaluation()
-        before = MISSING if old is None else old
-        walk.node(self._root, obj, before, "", ratchet=before)
+        walk = _Evaluation(accepted=accepted)
+        # An object as a whole is never excused: Kubernetes finds it changed even where nothing was.
+        walk.node(self._root, obj, MISSING if old is None else old, "", ratchet=MISSING)
         return walk.found
 
 
@@ -268,13 +287,16 @@ def _as_bytes(value: JSON) -> JSON:
 class _Evaluation:
     """One walk over one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, accepted: bool) -> None:
         self.found: list[Cause] = []
+        self._accepted = accepted
         self._left = MAX_EVALUATIONS
 
     def node(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
         """Check a value. `old` is what rules see as oldSelf; `ratchet` is what it must differ from to be blamed."""
-        if value is None or self._left < 0 or (value is old and value is ratchet and node.ratchets):
+        if value is None or self._left < 0:
+            return
+        if self._accepted and value is old and value is ratchet and node.ratchets:
             return
         if node.rules:
             self._check(node, value, old, path, ratchet)
@@ -348,6 +370,8 @@ def _is_same(schema: JSONObject, value: JSON, ratchet: JSON) -> bool:
 
 
 def _values(node: _Node, old: _Old, value: JSON, before: JSON, absent: bool) -> dict[str, JSON]:
+    if old == "none":
+        return {"self": node.shown(value)}
     convert = node.convert or (lambda each: each)
     values = {"self": convert(value)}
     if old == "plain":

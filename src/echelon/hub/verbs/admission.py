@@ -239,8 +239,11 @@ def check_preconditions(target: Target, old: Entry, uid: str, resource_version: 
         raise errors.stale(kind.plural, kind.group, target.name)
 
 
-def validate(target: Target, obj: JSONObject, old: JSONObject | None) -> None:
-    """Check an object as a whole, against its schema, its rules and, on update, its past."""
+def validate(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool = False) -> None:
+    """Check an object as a whole, against its schema, its rules and, on update, its past.
+
+    `accepted`: the old state was checked against these very rules.
+    """
     resource, strategy = target.resource, strategy_of(target.resource)
     kind = resource.kind
     if old is None:
@@ -255,7 +258,7 @@ def validate(target: Target, obj: JSONObject, old: JSONObject | None) -> None:
             broken = [custom.seen_from_status(cause) for cause in broken]
         broken += custom.scale_causes(kind, obj, target.subresource)
     causes += broken
-    causes += resource.rules.evaluate(obj, old, after=causes)
+    causes += resource.rules.evaluate(obj, old, after=causes, accepted=accepted)
     if not causes:  # what is written in Python may assume what the schema promises
         causes += strategy.validate(obj, old)
     if kind.builtin:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.json_equality import is_same
 from echelon.hub import apply
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
@@ -207,10 +208,10 @@ async def _update(
         strategy.prepare_update(cluster, new, before, request.user)
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
-    admission.validate(target, new, before)
+    admission.validate(target, new, before, accepted=old.admitted_by is resource)
     _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
     enforce(cluster, target, request, new=new, old=before)
-    if new == before:
+    if is_same(new, before):
         return Written(before, old)
     if request.dry_run:
         return Written(new, None)

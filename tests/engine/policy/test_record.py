@@ -1,0 +1,117 @@
+"""What the hub notes of a cluster, and what that makes of later reports: good for a soak is good for good."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echelon.api.meta import Condition
+from echelon.api.policy import ClusterCompliance, PolicyStatus
+from echelon.api.times import format_micro_time
+from echelon.engine.policy.record import ABRIDGED, Record, Soak, status_of_released, turned_bad
+from echelon.engine.policy.replica import Replica
+from echelon.engine.rollout.model import ClusterStatus, Phase
+from tests.engine.policy.replicas import START, replica
+
+SECOND = timedelta(seconds=1)
+SOAK = Soak(60 * SECOND)
+moments = st.integers(-100, 300).map(lambda seconds: START + seconds * SECOND)
+verdicts = st.sampled_from(["", "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"])
+
+
+def noted(status: str = "", at: datetime | None = None, *, abridged: bool = False) -> Record:
+    """Return a record of one cluster, or of none."""
+    time = format_micro_time(at) if at is not None else ""
+    entries = [ClusterCompliance(clustername="c1", rollout_status=status, rollout_last_transition_time=time)]
+    said = Condition(type=ABRIDGED, status="True", reason="TooManyClusters", message="", last_transition_time="")
+    conditions = [said] if abridged else []
+    return Record.of(PolicyStatus(status=entries if status else [], conditions=conditions))
+
+
+def said(verdict: str, at: datetime = START, observed: int = 2) -> Replica:
+    return replica(
+        rollout_status=verdict, rollout_last_transition_time=format_micro_time(at), observed_generation=observed
+    )
+
+
+def judged(one: Replica, record: Record, now: datetime, soak: Soak = SOAK) -> ClusterStatus:
+    return status_of_released(one, record, soak, now)
+
+
+@given(verdicts, moments, st.integers(0, 300))
+def test_who_was_good_for_the_soak_stays_good(verdict: str, at: datetime, later: int) -> None:
+    since = START + 10 * SECOND
+    now = since + SOAK.lasts + later * SECOND
+    found = judged(said(verdict, at), noted("Succeeded", since), now)
+    assert (found.phase, found.since) == (Phase.SUCCEEDED, since)
+
+
+@given(st.integers(0, 59))
+def test_a_failure_in_the_soak_counts(later: int) -> None:
+    since = START + 10 * SECOND
+    found = judged(said("Failed"), noted("Succeeded", since), since + later * SECOND)
+    assert found.phase is Phase.FAILED
+
+
+def test_a_soak_that_was_cut_short_by_a_word_is_over() -> None:
+    since = START + 10 * SECOND
+    soak = Soak(SOAK.lasts, promoted=since + SECOND)
+    assert judged(said("Failed"), noted("Succeeded", since), since + 2 * SECOND, soak).phase is Phase.SUCCEEDED
+    early = Soak(SOAK.lasts, promoted=since - SECOND)
+    assert judged(said("Failed"), noted("Succeeded", since), since + 2 * SECOND, early).phase is Phase.FAILED
+
+
+@given(verdicts, st.integers(1, 100))
+def test_a_note_of_before_the_content_was_written_says_nothing(status: str, before: int) -> None:
+    record = noted(status, START - before * SECOND)
+    now = START + 500 * SECOND
+    assert judged(said("Failed"), record, now) == judged(said("Failed"), noted(), now)
+    assert judged(said("Succeeded"), record, now) == judged(said("Succeeded"), noted(), now)
+
+
+@given(verdicts, st.integers(0, 1))
+def test_a_verdict_on_an_older_generation_never_counts(verdict: str, observed: int) -> None:
+    assert judged(said(verdict, observed=observed), noted(), START + SECOND).phase is Phase.PROGRESSING
+
+
+def test_a_known_failure_outlasts_writes_that_are_no_content() -> None:
+    since = START + 10 * SECOND
+    found = judged(said("Failed", observed=1), noted("Failed", since), START + 30 * SECOND)
+    assert (found.phase, found.since) == (Phase.FAILED, since)
+    assert judged(said("Succeeded"), noted("Failed", since), START + 30 * SECOND).phase is Phase.SUCCEEDED
+
+
+@given(moments)
+def test_when_a_success_began_is_what_the_hub_saw_whatever_the_agent_says(at: datetime) -> None:
+    now = START + 500 * SECOND
+    assert judged(said("Succeeded", at), noted(), now).since == now
+    assert judged(said("Succeeded", at), noted("Succeeded", START + SECOND), now).since == START + SECOND
+
+
+@given(moments)
+def test_where_there_is_no_room_for_times_the_agents_does_but_is_never_in_the_future(at: datetime) -> None:
+    now = START + 100 * SECOND
+    since = judged(said("Succeeded", at), noted(abridged=True), now).since
+    assert since is not None
+    assert START <= since <= now
+    settled = judged(said("Failed", at), noted("Succeeded", abridged=True), now)
+    assert (settled.phase, settled.since) == (Phase.SUCCEEDED, START)
+
+
+@given(st.sampled_from(["Progressing", "Failed", "TimeOut"]), moments)
+def test_a_deadline_runs_from_the_write_whatever_is_reported(verdict: str, at: datetime) -> None:
+    assert judged(said(verdict, at), noted(), START + 100 * SECOND).deadline_from == START
+
+
+def test_the_deadline_of_one_that_was_good_runs_from_when_it_turned_bad() -> None:
+    since, now = START + 10 * SECOND, START + 30 * SECOND
+    assert turned_bad(said("Failed"), noted("Succeeded", since), now) == now
+    assert judged(said("Failed"), noted("Succeeded", since), now).deadline_from == now
+    assert turned_bad(said("Failed"), noted(), now) is None
+
+
+@pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
+def test_what_was_written_by_somebody_else_is_judged_too(verdict: str) -> None:
+    one = replica(written=None, rollout_status=verdict, observed_generation=2)
+    assert judged(one, noted(), START).phase.value == verdict
