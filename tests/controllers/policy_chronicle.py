@@ -4,16 +4,17 @@ A soak runs by the hub's clock: from when the hub could first see a success, not
 Whoever was good for the whole soak stays so until there is other content.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from echelon.api.base import JSONObject
-from tests.controllers.policy_content import State, state_of, written_at
+from tests.controllers.policy_content import State, state_of
 from tests.controllers.rollout_witness import SLIP
 from tests.controllers.rollout_words import seconds
 
-Timeline = Iterable[tuple[float, State]]
+# Times with what a replica was then, and since when it was recorded to be good, as far as somebody knew.
+Timeline: TypeAlias = Iterable[tuple[float, State, float | None]]
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,18 @@ class Course(NamedTuple):
     bad: bool = False
 
 
-def course_of(timeline: Timeline, soak: Soak, noted: float | None = None) -> Course:
-    """Return what a cluster has come to at the end of a timeline.
-
-    `noted` is since when it was known to be good before the beginning, with the first content.
-    """
+def course_of(timeline: Timeline, soak: Soak) -> Course:
+    """Return what a cluster has come to at the end of a timeline."""
     identity: object = None
-    since, bad = noted, False
-    for time, state in timeline:
-        if identity is not None and state.identity != identity:
-            since, bad = None, False
-        identity = state.identity
-        if state.verdict == "good" and since is None:
-            since = time
-        elif state.verdict == "bad" and since is not None and not soak.is_over(since, time):
-            since = None
+    since, bad = None, False
+    for time, state, noted in timeline:
+        if state.identity != identity:
+            since, bad, identity = None, False, state.identity
+        if state.verdict == "bad":
+            since = since if since is not None else noted
+            since = since if since is not None and soak.is_over(since, time) else None
+        elif since is None:
+            since = noted if noted is not None else time if state.verdict == "good" else None
         bad = state.verdict == "bad" or (bad and state.verdict == "late")
     return Course(since, bad)
 
@@ -87,31 +85,33 @@ class Chronicle:
         state = state_of(replica) if replica is not None else None
         self.moments.setdefault(cluster, []).append(Moment(revision, time, state))
 
-    def until(self, cluster: str, revision: int) -> Iterator[tuple[float, State]]:
+    def until(self, cluster: str, revision: int) -> Timeline:
         """Return the states of a cluster's replica up to a revision, as they were committed."""
         for each in self.moments.get(cluster, ()):
             if each.revision <= revision and each.state is not None:
-                yield each.time, each.state
+                yield each.time, each.state, None
 
-    def as_known(self, cluster: str, log: Iterable[tuple[float, int]]) -> Iterator[tuple[float, State]]:
-        """Return the states as they reached somebody who came to some revisions at some times."""
+    def as_known(self, cluster: str, log: Iterable[tuple[float, int]], soak: Soak) -> Timeline:
+        """Return the states as they reached somebody who came to some revisions at some times.
+
+        What was before that is known by what was recorded of it then, if it was true.
+        """
         for time, revision in log:
             known = [each for each in self.moments.get(cluster, ()) if each.revision <= revision]
-            if known and known[-1].state is not None:
-                yield time, known[-1].state
+            if not known or (state := known[-1].state) is None:
+                continue
+            noted = next((said.get(cluster) for at, said in reversed(self.records) if at <= revision), None)
+            true = noted is not None and noted >= seconds(state.identity[1])
+            if true and course_of(self.until(cluster, revision), soak).good_since is None:
+                true = False
+            yield time, state, noted if true else None
 
     def course_as_known(self, cluster: str, replica: JSONObject, log: list[tuple[float, int]], soak: Soak) -> Course:
-        """Return what a cluster has come to, by the clock of somebody who came to some revisions at some times.
-
-        What was before that is known by what was recorded then, if it was true.
-        """
-        timeline = list(self.as_known(cluster, log))
+        """Return what a cluster has come to, by the clock of somebody who came to some revisions at some times."""
+        timeline = list(self.as_known(cluster, log, soak))
         if not timeline or timeline[-1][1].identity != state_of(replica).identity:
             return Course()
-        birth = log[0][1]
-        noted = next((said.get(cluster) for at, said in reversed(self.records) if at <= birth), None)
-        true = course_of(self.until(cluster, birth), soak).good_since is not None
-        return course_of(timeline, soak, noted if true and noted and noted >= written_at(replica) else None)
+        return course_of(timeline, soak)
 
 
 def _noted(entry: JSONObject) -> float | None:

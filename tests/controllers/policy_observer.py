@@ -239,7 +239,8 @@ class Observer:
             return self.chronicle.course_as_known(cluster, replicas[cluster], log, soak)
 
         attempts = dict(_merged(scene.attempts, scene.meant(life.attempts), until))
-        return replace(scene, replicas=replicas, attempts=attempts, course=course)
+        untold = frozenset(life.untold)
+        return replace(scene, replicas=replicas, attempts=attempts, course=course, untold=untold)
 
 
 def _merged(stored: Mapping[str, Attempt], own: Mapping[str, Attempt], until: float) -> Iterator[tuple[str, Attempt]]:

@@ -49,6 +49,7 @@ class Scene:
     relapsed: bool = False  # whether somebody has seen what is bad now be good before, and not noted it yet
     lasting: bool = False  # whether it is noted that what nobody has reported on since was bad
     attempts: Mapping[str, Attempt] = field(default_factory=dict)  # by cluster; a version is a hash here
+    untold: frozenset[str] = frozenset()  # clusters that could not be told that they have to wait
 
     @property
     def spec(self) -> JSONObject:
@@ -266,7 +267,7 @@ class Scene:
             each
             for each in self.selection.homes
             if not self.is_released(each)
-            and not (self.is_waiting(each) and self.is_ready(each))
+            and not (self.is_waiting(each) and (each in self.untold or self.is_ready(each)))
             and self.failing(each) is None
         ]
 

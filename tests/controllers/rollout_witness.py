@@ -50,6 +50,7 @@ class Life:
     written: dict[int, JSONObject] = field(default_factory=dict)  # works as it wrote them, by revision
     attempts: dict[str, Attempt] = field(default_factory=dict)  # of its own that were not taken, by cluster
     faster: Counter[str] = field(default_factory=Counter)  # how often in a row somebody else was, by cluster
+    untold: set[str] = field(default_factory=set)  # clusters whose status was not taken
 
     def came_to(self, resource: str, version: str, *, listed: bool = False) -> None:
         """Note that a kind is known up to a version. A list that goes back is believed at last."""
@@ -198,12 +199,14 @@ class Witness:
         except ApiError as error:  # a process that dies on the way has forgotten already what it wrote
             self._register.blind |= blind
             self._attempted(namespace, body or {}, error)
+            self._life.untold |= {namespace} if status else set()
             if not isinstance(error, ServerTimeout):  # which may have been carried out, or be so yet
                 self._register.failed(namespace, call)
             raise
         self._register.blind |= blind
         self._life.attempts.pop(namespace, None)
         self._life.faster.pop(namespace, None)
+        self._life.untold.discard(namespace)
         if answer is not None:
             revision = int(identity_of(answer).resource_version)
             self._life.confirmed[namespace] = (revision, asyncio.get_running_loop().time())
