@@ -1,0 +1,35 @@
+"""How a Deployment says what it does."""
+
+from dataclasses import replace
+
+from echelon.api.base import JSONObject
+from echelon.engine.align.budgets import RollingStrategy
+from echelon.engine.align.rolling_status import RollingStatus, counted
+from echelon.engine.work.health_state import number, part, text
+
+
+def get_rolling_strategy(obj: JSONObject) -> RollingStrategy | None:
+    """Return the strategy; None for `Recreate`, which has no budgets."""
+    strategy = part(obj, "spec", "strategy")
+    if text(strategy, "type") not in ("", "RollingUpdate"):
+        return None
+    rolling = part(strategy, "rollingUpdate")
+    return RollingStrategy(
+        paused=bool(part(obj, "spec").get("paused")),
+        max_unavailable=rolling.get("maxUnavailable"),
+        max_surge=rolling.get("maxSurge"),
+    )
+
+
+def revise_rolling_strategy(obj: JSONObject, strategy: RollingStrategy) -> JSONObject:
+    """Return the Deployment with another strategy, every governed field explicit."""
+    spec = part(obj, "spec")
+    rolling = {"maxUnavailable": strategy.max_unavailable, "maxSurge": strategy.max_surge}
+    revised = {**part(spec, "strategy"), "type": "RollingUpdate", "rollingUpdate": rolling}
+    return {**obj, "spec": {**spec, "paused": strategy.paused, "strategy": revised}}
+
+
+def interpret_rolling_status(status: JSONObject) -> RollingStatus:
+    """Return the counts. A pod that is missing right now will be made again, so what is unavailable counts too."""
+    found = counted(status)
+    return replace(found, intended=found.available + number(status, "unavailableReplicas"))
