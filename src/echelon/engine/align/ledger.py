@@ -68,6 +68,17 @@ class ClusterLedger(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
         return next((each.grant for each in reversed(self.grants) if not each.drift), None)
 
 
+class Stalled(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Since when nothing has moved while too few pods were available, and how things stood then.
+
+    Once broken clusters are allowed to mend themselves, they are until enough is available again.
+    """
+
+    since: float
+    standing: tuple[int, ...]
+    repairing: bool = False
+
+
 class Ledger(msgspec.Struct, frozen=True, rename="camel"):
     """The ledger of one workload, by cluster."""
 
@@ -75,7 +86,7 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
     next_push: int = 1
     clusters: dict[str, ClusterLedger] = {}
     stable: str = ""  # the template that was last complete everywhere
-    stalled: "Stalled | None" = None
+    stalled: Stalled | None = None
 
     @classmethod
     def read(cls, content: bytes | Mapping[str, Any]) -> "Ledger":
@@ -125,10 +136,3 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
         entry = msgspec.structs.replace(entry, grants=kept, returning=True, least_partition=0)
         clusters = {**self.clusters, cluster: entry}
         return msgspec.structs.replace(self, clusters=clusters)
-
-
-class Stalled(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Since when nothing has moved while too few pods were available, and how things stood then."""
-
-    since: float
-    standing: tuple[int, ...]

@@ -1,0 +1,214 @@
+"""A round: what each cluster is sent now.
+
+It is a function of what is wanted, of the ledger and of the last snapshots, and gives the same again until one of them
+changes. Whatever it sends keeps the three sums, over everything that any member might still act on. The order of the
+steps is that of urgency: first everybody gets to know the new template and stands still with it, then what is overdrawn
+is taken back, then clusters are resized, and what is left is handed out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from echelon.engine.align.budgets import Budgets
+from echelon.engine.align.contract import Family
+from echelon.engine.align.decisions import ClusterDecision, Round, reason_for
+from echelon.engine.align.deficits import freeze, take_back
+from echelon.engine.align.grant import Grant, Outstanding
+from echelon.engine.align.ledger import ClusterLedger, Ledger, Sizes, Stalled
+from echelon.engine.align.member import Member
+from echelon.engine.align.resizing import resize
+from echelon.engine.align.retire import PATIENCE, Patience, next_retirement, observe
+from echelon.engine.align.shares import divide_updates
+from echelon.engine.align.sums import Sums
+from echelon.engine.align.tokens import hand_out, release
+from echelon.engine.align.view import MemberView
+from echelon.engine.align.workload import Target, Workload
+
+
+def align(
+    workload: Workload, ledger: Ledger, views: Mapping[str, MemberView], now: float, patience: Patience = PATIENCE
+) -> Round:
+    """Decide what every cluster is sent now."""
+    family = workload.contract.family
+    entries = {
+        name: observe(ledger.clusters.get(name, _NOTHING), views.get(name), family, now, patience)
+        for name in sorted(ledger.clusters.keys() | workload.targets.keys())
+    }
+    # Before a first template was complete there are no old pods to keep.
+    partition = workload.budgets.partition if any(each.stable for each in workload.targets.values()) else 0
+    members = [
+        Member(name, _target(workload, name, entry), entry, workload.contract, keep_old=partition > 0)
+        for name, entry in entries.items()
+    ]
+    next_push = 1 + max((ledger.next_push - 1, *(view.push_id for view in views.values())))
+    stalled = _standing_still(ledger, members, next_push, workload.budgets, now, patience)
+    sums = Sums(
+        workload.budgets, members, partition=partition, repairing=stalled is not None and stalled.repairing
+    )
+    _decide(workload, sums, members, partition)
+
+    pushes = _number(members, next_push)
+    clusters = {
+        each.name: pushed(each.entry, pushes[each.name], family) if each.name in pushes else each.entry
+        for each in members
+    }
+    clusters = {each.name: _with_expected(clusters[each.name], each) for each in members}
+    complete = all(each.is_complete or _is_gone(each) for each in members) and not pushes
+    new = Ledger(
+        next_push=next_push + len(pushes),
+        clusters={name: entry for name, entry in clusters.items() if entry.grants},
+        stable=workload.template if complete and not workload.budgets.partition else ledger.stable,
+        stalled=stalled,
+    )
+    return Round(
+        ledger=ledger if new == ledger else new,
+        pushes=pushes,
+        decisions={each.name: _decision(each, sums, pushes, paused=workload.paused) for each in members},
+        slack=sums.slack,
+        complete=complete,
+        stalled_since=stalled.since if stalled else None,
+        look_again_at=_look_again_at(entries.values(), family, stalled, patience),
+    )
+
+
+_NOTHING = ClusterLedger()
+
+
+def _target(workload: Workload, name: str, entry: ClusterLedger) -> Target:
+    """Return what a cluster should come to; one that nobody names should come to nothing, as it is."""
+    found = workload.targets.get(name)
+    newest = entry.newest
+    return found or Target(0, newest.revision if newest else "")
+
+
+def _decide(workload: Workload, sums: Sums, members: Sequence[Member], partition: int) -> None:
+    total = workload.budgets.total
+    divide_updates(members, partition, total)
+    for member in members:
+        if member.out is not None and member.revision != member.want and member.want and member.reachable:
+            _move(sums, member)
+    if workload.paused:
+        for member in members:
+            if member.work and member.reachable and not member.is_frozen:
+                freeze(sums, member)
+    elif not (sums.repairing and sums.available < 0):
+        take_back(sums, members, workload.on_deficit)
+    resize(sums, members)
+    if workload.paused:
+        return
+    divide_updates(members, partition, total)
+    hand_out(sums, members)
+    for member in members:
+        release(sums, member)
+
+
+def _move(sums: Sums, member: Member) -> None:
+    """Send the wanted template in a form that updates nothing; what has no pods may have it at once."""
+    if member.replicas == 0:
+        sums.admit(member, member.running(1, 0, 0))
+    else:
+        freeze(sums, member)
+
+
+def _number(members: Iterable[Member], first: int) -> dict[str, Grant]:
+    """Give ids to the grants that are to be sent."""
+    pushes: dict[str, Grant] = {}
+    for member in members:
+        grant = member.grant
+        if grant is None or not member.changed:
+            continue
+        if member.out is not None and grant.permits_as_much_as(member.out):
+            member.grant = member.out
+            continue
+        pushes[member.name] = member.grant = replace(grant, id=first + len(pushes))
+    return pushes
+
+
+def pushed(entry: ClusterLedger, grant: Grant, family: Family) -> ClusterLedger:
+    """Return the ledger of a cluster with one more grant."""
+    newest = entry.newest
+    former, returning, least = entry.former, entry.returning, entry.least_partition
+    partition = min(grant.partition, grant.replicas)
+    if newest is None:
+        former, returning, least = (), False, 0
+    elif newest.revision != grant.revision:
+        former = tuple(dict.fromkeys((*former, newest.revision)))
+        returning = grant.revision in former
+        least = 0 if returning else partition
+    else:
+        least = min(least, partition)
+    sizes = entry.sizes
+    if family is Family.DEPLOYMENT:
+        sizes = _sizes(sizes, grant.most, anew=newest is None or newest.revision != grant.revision)
+    return replace(
+        entry,
+        grants=(*entry.grants, Outstanding(grant)),
+        former=former,
+        returning=returning,
+        least_partition=least,
+        sizes=sizes,
+    )
+
+
+def _sizes(sizes: Sizes | None, most: int, *, anew: bool) -> Sizes:
+    if sizes is None:
+        return Sizes(most, most, most, most)
+    low, high = (most, most) if anew else (min(sizes.revision_lowest, most), max(sizes.revision_highest, most))
+    return Sizes(min(sizes.lowest, most), max(sizes.highest, most), low, high)
+
+
+def _with_expected(entry: ClusterLedger, member: Member) -> ClusterLedger:
+    expected = member.expected
+    if expected is not None and not expected.missing(member.bounds.floor):
+        expected = None
+    return entry if expected == entry.expected else replace(entry, expected=expected)
+
+
+def _standing_still(
+    ledger: Ledger, members: Sequence[Member], next_push: int, budgets: Budgets, now: float, patience: Patience
+) -> Stalled | None:
+    """Note since when nothing has moved although too few pods are available."""
+    if sum(each.bounds.floor for each in members) >= budgets.least_available:
+        return None
+    standing = (next_push, sum(each.updated for each in members), sum(each.pods for each in members))
+    before = ledger.stalled
+    if before is not None and before.repairing:
+        return before
+    if before is None or before.standing != standing:
+        return Stalled(now, standing)
+    return replace(before, repairing=True) if now >= before.since + patience.stall else before
+
+
+def _is_gone(member: Member) -> bool:
+    """Whether a cluster that was left has nothing any more, and is known to."""
+    view, grants = member.entry.view, member.entry.grants
+    return (
+        member.target.replicas == 0
+        and not member.changed
+        and member.replicas == 0
+        and (not grants or (view is not None and view.pods == 0 and view.observed and len(grants) == 1))
+    )
+
+
+def _decision(member: Member, sums: Sums, pushes: Mapping[str, Grant], *, paused: bool) -> ClusterDecision:
+    wait, message = reason_for(member, sums.slack, paused=paused)
+    return ClusterDecision(
+        cluster=member.name,
+        grant=member.grant,
+        pushed=member.name in pushes,
+        bounds=member.bounds,
+        complete=member.is_complete and not member.changed,
+        gone=_is_gone(member),
+        wait=wait,
+        message=message,
+    )
+
+
+def _look_again_at(
+    entries: Iterable[ClusterLedger], family: Family, stalled: Stalled | None, patience: Patience
+) -> float | None:
+    times = [time for entry in entries if (time := next_retirement(entry, family, patience)) is not None]
+    if stalled is not None and not stalled.repairing:
+        times.append(stalled.since + patience.stall)
+    return min(times, default=None)
