@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from echelon.engine.align.clone_set_bounds import CloneSetReach
 from echelon.engine.align.contract import Family
 from echelon.engine.align.deployment_bounds import DeploymentReach
-from echelon.engine.align.grant import Grant
+from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.stateful_set_bounds import StatefulSetReach
 
@@ -34,6 +34,9 @@ class Reach(Protocol):
     def under(self, grant: Grant) -> "Reach":
         """Return how far it can get if it may act on one more grant."""
 
+    def after(self, replaced: Outstanding) -> "Reach":
+        """Return how far it can get by what it decided under a grant that was replaced."""
+
 
 _REACHES = {
     Family.DEPLOYMENT: DeploymentReach.of,
@@ -46,7 +49,7 @@ def reach_of(entry: ClusterLedger, family: Family, revision: str) -> Reach:
     """Return how far a member can get under all its outstanding grants; `revision` is the one that is rolled out."""
     reach: Reach = _REACHES[family](entry, revision)
     for each in entry.grants:
-        reach = reach.under(each.grant)
+        reach = reach.under(each.grant) if each.replaced_at is None else reach.after(each)
     return reach
 
 

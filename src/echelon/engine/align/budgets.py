@@ -69,12 +69,15 @@ def resolve_budgets(strategy: RollingStrategy, contract: Contract, total: int) -
         rounding = Rounding.DOWN if surge else Rounding.UP
         missing = _number("maxUnavailable", strategy.max_unavailable, "20%", total, rounding)
     else:
-        missing = _number("maxUnavailable", strategy.max_unavailable, 1, total, Rounding.DOWN)
+        missing = max(1, _number("maxUnavailable", strategy.max_unavailable, 1, total, Rounding.DOWN))
     partition = 0
     if contract.has_partition and strategy.partition is not None:
         partition = _partition(strategy.partition, total)
     both_zero = surge == 0 and missing == 0
     missing = 1 if both_zero else missing
+    if missing < contract.least_unavailable and total > 0:
+        said = 0 if strategy.max_unavailable is None else strategy.max_unavailable
+        raise BadStrategy("maxUnavailable", said, f"it must come to {contract.least_unavailable} at least for this kind")
     return Budgets(total, min(missing, total), surge, partition, both_were_zero=both_zero and total > 0)
 
 

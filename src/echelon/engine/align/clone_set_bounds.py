@@ -11,7 +11,7 @@ Once all of its pods are updated, the member has forgotten the old revision. The
 whatever the partition says.
 """
 
-from echelon.engine.align.grant import Grant
+from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.unseen import UnseenReach
 
@@ -103,6 +103,10 @@ class CloneSetReach:
             new._promoted = self._promoted or max(most, self.updated) >= wanted
             new.updated = max(self.updated, wanted if self._promoted else most)
         return new
+
+    def after(self, replaced: Outstanding) -> "CloneSetReach":
+        """Extend it by a grant that was replaced: what was decided under it has happened, or is counted as granted."""
+        return self.under(replaced.grant)
 
 
 def updated_at_first(entry: ClusterLedger, revision: str) -> int:

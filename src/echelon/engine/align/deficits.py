@@ -26,7 +26,8 @@ def take_back(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:
 
 def freeze(sums: Sums, member: Member) -> bool:
     """Let a member stand still, if that takes nothing from anybody."""
-    return any(sums.admit(member, grant) for grant in member.frozen())
+    most = member.grant.most if member.grant else 0
+    return any(sums.admit(member, grant, makes=grant.most > most) for grant in member.frozen())
 
 
 def _take_unavailability(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:

@@ -11,7 +11,7 @@ follows the number of replicas.
 
 from dataclasses import dataclass
 
-from echelon.engine.align.grant import Grant
+from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.unseen import UnseenReach
 
@@ -110,14 +110,25 @@ class DeploymentReach:
         new.ceiling = max(self.ceiling, ceiling)
         return new
 
+    def after(self, replaced: Outstanding) -> "DeploymentReach":
+        """Extend it by what was decided, and may not have happened yet, under a grant that was replaced."""
+        grant = replaced.grant
+        new = self.under(grant)
+        # What a resize takes is in no tail: it asks neither for availability nor for revisions.
+        new._same = new._same and not grant.paused and not new._resized
+        new._cuts = self._cuts
+        new.floor = min(self.floor, replaced.floor)
+        new.ceiling = max(self.ceiling, replaced.ceiling)
+        return new
+
     @property
-    def highest(self) -> int:
-        """The highest ceiling that a ReplicaSet may remember, or pods fill."""
-        return max(self._highest, self.ceiling)
+    def remembered(self) -> int:
+        """The highest ceiling that a ReplicaSet may remember."""
+        return self._highest
 
     def _cut(self, most: int) -> int:
         """Return how many pods a resize can take from ReplicaSets while it brings the total to `most`."""
-        top = self.highest
+        top = max(self._highest, self.ceiling)
         if most >= top:
             return 0
         # Where some grow although the total has to shrink, the largest pays for the others, too.

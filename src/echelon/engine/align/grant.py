@@ -37,11 +37,14 @@ class Outstanding(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_de
     """A grant that a member might still act on, and what is known of its way.
 
     `generation` is the lowest one at which the member was seen to have it, zero if it was not seen yet. A grant that
-    was replaced on the member is on its way out since `replaced_at`, where what was decided under it may still happen.
+    was replaced on the member is on its way out since `replaced_at`, where what was decided under it may still happen:
+    as far as `floor` and `ceiling`, which are what the grants up to it could bring about when it was last in force.
     A change that somebody else made on the member is charged like a grant: `drift`.
     """
 
     grant: Grant
     generation: int = 0
     replaced_at: float | None = None
+    floor: int = 0
+    ceiling: int = 0
     drift: bool = False

@@ -176,6 +176,8 @@ class Member:
         """A pause makes the total replicas + maxSurge: what is there, if that can be, or what was allowed."""
         if not isinstance(self.reach, DeploymentReach) or not self.reach.several:
             return [0]
-        there = max(0, self.pods - self.replicas)
+        # More pods than ever were granted are pods that have yet to go, and no surplus.
+        most = max(0, self.reach.remembered - self.replicas)
+        there = min(most, max(0, self.pods - self.replicas))
         sent = self.out.surge if self.out else 0
-        return list(dict.fromkeys((there, sent, max(0, self.reach.highest - self.replicas))))
+        return list(dict.fromkeys((there, sent, most)))

@@ -44,10 +44,7 @@ def observe(
         alive = _last_observed(entry.grants, view)
         if family is Family.CLONE_SET:
             entry = _remember_marks(entry, alive)
-        grants = tuple(
-            replace(each, replaced_at=now) if place < alive and each.replaced_at is None else each
-            for place, each in enumerate(entry.grants)
-        )
+        grants = _replaced(entry, alive, family, now)
         entry = replace(entry, grants=grants, view=view, revision=_revision_of(entry.grants, alive, view))
     if entry.view is None:
         return entry
@@ -116,6 +113,21 @@ def _revision_of(grants: tuple[Outstanding, ...], alive: int, view: MemberView) 
     # Pushes may have come and gone unseen in between: as long as all have one revision, there is no doubt.
     possible = {each.grant.revision for each in grants[alive:] if each.grant.id <= view.push_id}
     return possible.pop() if len(possible) == 1 else ""
+
+
+def _replaced(entry: ClusterLedger, alive: int, family: Family, now: float) -> tuple[Outstanding, ...]:
+    """Note which grants are dead, with what they could bring about at most, seen from the snapshot before."""
+    if not alive:
+        return entry.grants
+    reach = reach_of(replace(entry, grants=()), family, "")
+    grants = list(entry.grants)
+    for place, each in enumerate(grants[:alive]):
+        if each.replaced_at is None:
+            reach = reach.under(each.grant)
+            grants[place] = replace(each, replaced_at=now, floor=reach.floor, ceiling=reach.ceiling)
+        else:
+            reach = reach.after(each)
+    return tuple(grants)
 
 
 def _without_dead(

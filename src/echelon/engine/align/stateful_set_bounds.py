@@ -9,7 +9,7 @@ There is no surge. Scaling in takes the last ordinals, whatever else is down.
 """
 
 from echelon.engine.align.clone_set_bounds import updated_at_first
-from echelon.engine.align.grant import Grant
+from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.unseen import UnseenReach
 
@@ -95,3 +95,7 @@ class StatefulSetReach:
             new._promoted = self._promoted or max(most, self.updated) >= wanted
             new.updated = max(self.updated, wanted if self._promoted else min(most, wanted))
         return new
+
+    def after(self, replaced: Outstanding) -> "StatefulSetReach":
+        """Extend it by a grant that was replaced: what was decided under it has happened, or is counted as granted."""
+        return self.under(replaced.grant)

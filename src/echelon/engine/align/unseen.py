@@ -1,6 +1,6 @@
 """A cluster without a snapshot: nothing is available, and everything that was granted may be there."""
 
-from echelon.engine.align.grant import Grant
+from echelon.engine.align.grant import Grant, Outstanding
 
 
 class UnseenReach:
@@ -18,3 +18,7 @@ class UnseenReach:
         """Extend it by a grant."""
         updated = grant.replicas if grant.revision == self.revision else 0
         return UnseenReach(self.revision, max(self.ceiling, grant.most), max(self.updated, updated))
+
+    def after(self, replaced: Outstanding) -> "UnseenReach":
+        """Extend it by a grant that was replaced: what was decided under it has happened, or is counted as granted."""
+        return self.under(replaced.grant)

@@ -1,0 +1,173 @@
+"""What happens to a federated rollout in one life, and what must be true in the end."""
+
+from collections.abc import Callable
+from random import Random
+
+from echelon.engine.align.decisions import Round, Wait
+from echelon.engine.align.round import align
+from tests.engine.align.world import END, FAMILIES, Outcome, World
+
+EVENTS = {
+    "static": (),
+    "template": ("template", "rollback", "broken"),
+    "scale": ("scale", "move", "add", "leave"),
+    "crash": ("crash", "crash", "fail"),
+    "cut": ("cut",),
+    "knobs": ("knobs",),
+    "pause": ("pause",),
+    "mix": ("template", "rollback", "broken", "scale", "move", "add", "leave", "crash", "fail", "cut", "knobs", "pause"),
+}
+LONG = 6_000.0
+
+
+def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] = align) -> Outcome:
+    """Live one life, and tell what went wrong."""
+    world = World(family, seed, kind=kind, align=align)
+    stuck = _live(world)
+    oracle = world.oracle
+    return Outcome(
+        family=family,
+        kind=world.kind,
+        seed=seed,
+        strict=oracle.strict,
+        excused=oracle.excused,
+        races=oracle.races,
+        stuck=stuck,
+        deaths=world.died,
+        pushes=world.pushes,
+        rounds=world.rounds,
+        digest=world.trace.hexdigest(),
+        took=world.now,
+        notes=world.notes,
+    )
+
+
+def _live(world: World) -> str:
+    world._plan_soon()
+    if not world.run_until(LONG, world.complete):
+        return _story(world, "was not born")
+    world.change(template="v2", partition=min(world.later_partition, world.wish.total))
+    rng = world.rng
+    scripts = EVENTS[world.family]
+    if scripts:
+        moment = 0.0
+        for _ in range(rng.randint(1, 4)):
+            moment += rng.uniform(0.1, 30.0) * rng.choice([0.2, 1.0, 3.0])
+            script = rng.choice(scripts)
+            world.at(moment, lambda script=script: _happen(world, rng, script))
+        world.run_until(world.now + moment + 1.0, lambda: False)
+        if world.wish.template in world.pace.broken:
+            world.change(template=f"v{rng.randint(100, 999)}")
+    mended = world.now
+    if world.run_until(mended + LONG, world.complete):
+        return _rest(world)
+    if world.wish.partition:
+        waits = {each.wait for each in world.last.decisions.values()} if world.last else set()
+        if Wait.PARTITION not in waits:
+            return _story(world, "is stuck under a partition")
+        world.change(partition=0)
+        if world.run_until(END, world.complete):
+            return _rest(world)
+    return _story(world, "is stuck")
+
+
+def _story(world: World, text: str) -> str:
+    lines = [f"{world.family} {world.seed} ({world.kind}) {text} at {world.now:.0f} s"]
+    if world.last is not None:
+        lines += [f"  {each.cluster}: {each.wait} {each.message} {each.grant}" for each in world.last.decisions.values()]
+        lines.append(f"  {world.last.slack}")
+    return "\n".join(lines)
+
+
+def _rest(world: World) -> str:
+    """At rest a cluster is charged with what it has, and nothing is sent."""
+    if world.last is None:
+        return "nothing was planned"
+    for name, each in world.last.decisions.items():
+        pods = world.members[name].active
+        if (each.bounds.floor, each.bounds.ceiling) != (sum(pod.available for pod in pods), len(pods)):
+            return _story(world, f"charges {name} at rest with {each.bounds}, and it has {len(pods)}")
+    again = world.align(world.workload, world.ledger, dict(world.views), world.now, world.patience)
+    return _story(world, "sends something at rest") if again.pushes else ""
+
+
+def _happen(world: World, rng: Random, script: str) -> None:
+    wish = world.wish
+    sizes = dict(wish.sizes)
+    if script == "template":
+        world.change(template=f"v{rng.randint(3, 99)}")
+    elif script == "rollback":
+        world.change(template=rng.choice(["v1", "v2"]))
+    elif script == "broken":
+        name = f"broken-{rng.randint(1, 9)}"
+        world.pace.broken.add(name)
+        world.change(template=name)
+    elif script == "scale":
+        for name in sizes:
+            if rng.random() < 0.6:
+                sizes[name] = max(0, sizes[name] + rng.randint(-4, 5))
+        world.change(sizes=sizes)
+    elif script == "move":
+        giver, taker = rng.choice(list(sizes)), rng.choice(list(sizes))
+        amount = rng.randint(0, sizes[giver])
+        sizes[giver] -= amount
+        sizes[taker] += amount
+        world.change(sizes=sizes)
+    elif script == "add":
+        name = f"d{len(world.members)}"
+        world._add_member(name)
+        sizes[name] = rng.randint(0, 6)
+        world.change(sizes=sizes)
+    elif script == "leave":
+        del sizes[rng.choice(list(sizes))]
+        if sizes:
+            world.change(sizes=sizes)
+    elif script in ("crash", "fail"):
+        _lose(world, rng, script)
+    elif script == "cut":
+        name = rng.choice(list(world.members))
+        world.note(f"cut {name}")
+        world.cut.add(name)
+        world._plan_soon()
+        world.at(rng.uniform(1, 200), lambda: _heal(world, name))
+    elif script == "knobs":
+        _turn(world, rng)
+    elif script == "pause":
+        world.change(paused=True)
+        world.at(rng.uniform(1, 60), lambda: world.change(paused=False))
+
+
+def _lose(world: World, rng: Random, script: str) -> None:
+    for _ in range(rng.randint(1, 6)):
+        pods = [(member, pod) for member in world.members.values() for pod in member.active if pod.available]
+        if not pods:
+            return
+        member, pod = rng.choice(pods)
+        world.note(f"{script} {pod.name}")
+        world.died += 1
+        if script == "crash":
+            member.die(pod)
+        else:
+            member.fail(pod, rng.uniform(1, 60))
+
+
+def _heal(world: World, name: str) -> None:
+    world.cut.discard(name)
+    world._look(name)
+    if name in world.works:
+        world._deliver(name, world.works[name])
+    world._plan_soon()
+
+
+def _turn(world: World, rng: Random) -> None:
+    wish = world.wish
+    surge = rng.choice([0, 1, 3]) if world.contract.has_surge else 0
+    unavailable = rng.choice([0, 1, 3])
+    if unavailable + surge == 0:
+        unavailable = 1
+    unavailable = max(unavailable, world.contract.least_unavailable)
+    partition = rng.randint(0, wish.total) if world.contract.has_partition and rng.random() < 0.5 else wish.partition
+    world.change(unavailable=unavailable, surge=surge, partition=min(partition, wish.total))
+
+
+__all__ = ["FAMILIES", "live"]

@@ -1,0 +1,135 @@
+"""Counts pods as they come and go, and says when a controller did what the budgets forbid. It never asks the engine.
+
+A violation is voluntary: a controller took an available pod, made one or updated one, and right after that the global
+state was outside the limit. They are counted strictly, and with excuses: a removal is excused up to the number of pods
+that died by themselves within one loop before it, and the time that pods take to come back, since nobody can know of
+those in time.
+
+When somebody changes a limit, a looser one holds at once. A tighter one cannot hold before it has been heard of, nor
+before it was reached for the first time: from then on it does.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.engine.align.members import Deployment, Member, Pod
+
+
+@dataclass
+class Limits:
+    least_available: int
+    most_pods: int
+    most_updated: int | None = None
+
+
+@dataclass
+class Oracle:
+    """Watches all members."""
+
+    clock: Callable[[], float]
+    revision_of: Callable[[str], str]  # what a cluster is to be updated to
+    most_granted: Callable[[], int]  # pods that there are, or that specs on the way may still make
+    most_promised: Callable[[], int]
+    loop: float  # one full loop: status, plan, push, sync
+    back: float  # until a pod that died is back
+    limits: Limits
+    pending: list[tuple[float, Limits]] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+    deaths: deque[float] = field(default_factory=deque)
+    strict: list[str] = field(default_factory=list)
+    excused: list[str] = field(default_factory=list)
+    races: list[str] = field(default_factory=list)
+    events: int = 0
+
+    # What happens to pods.
+
+    def made(self, member: Member, pod: Pod) -> None:
+        self.events += 1
+        self._tighten()
+        pods = sum(each.limit for each in self.members)
+        if pods > self.limits.most_pods:
+            self._note(f"made {pod.name}: {pods} pods, and at most {self.limits.most_pods} may be", self.limits.most_pods - pods)
+        if pod.revision == self.revision_of(member.name) and self.limits.most_updated is not None:
+            updated = self.updated
+            if updated > self.limits.most_updated:
+                text = f"updated {pod.name}: {updated} pods, and at most {self.limits.most_updated} may be"
+                self._note(text, self.limits.most_updated - updated)
+
+    def taken(self, member: Member, pod: Pod, *, available: bool) -> None:
+        self.events += 1
+        self._tighten()
+        now = self.available
+        if not available or now >= self.limits.least_available:
+            return
+        text = f"took {pod.name}: {now} available, and at least {self.limits.least_available} should be"
+        if isinstance(member, Deployment) and _undershot(member):
+            self.races.append(f"{self.clock():.2f} {text}")
+        else:
+            self._note(text, now - self.limits.least_available)
+
+    def became_available(self, member: Member, pod: Pod) -> None:
+        del member, pod
+        self.events += 1
+        self._tighten()
+
+    def died(self, member: Member, pod: Pod, *, available: bool) -> None:
+        del member, pod
+        self.events += 1
+        if available:
+            self.deaths.append(self.clock())
+
+    # What is counted.
+
+    @property
+    def available(self) -> int:
+        return sum(pod.available for each in self.members for pod in each.pods)
+
+    @property
+    def updated(self) -> int:
+        return sum(pod.revision == self.revision_of(each.name) for each in self.members for pod in each.active)
+
+    def change(self, limits: Limits) -> None:
+        """Somebody changed the budgets, or the size."""
+        most = max if limits.most_updated is not None and self.limits.most_updated is not None else None
+        self.limits = Limits(
+            min(self.limits.least_available, limits.least_available),
+            max(self.limits.most_pods, limits.most_pods),
+            most(self.limits.most_updated, limits.most_updated) if most else limits.most_updated,  # type: ignore[type-var]
+        )
+        self.pending = [(self.clock() + self.loop, limits)]
+
+    def change_template(self) -> None:
+        """Which pods are updated changed; those that are, by an earlier template, count from now on."""
+        self.limits.most_updated = None
+
+    def _tighten(self) -> None:
+        if not self.pending or self.clock() < self.pending[0][0]:
+            return
+        wanted = self.pending[0][1]
+        floor = wanted.least_available if self.available >= wanted.least_available else self.limits.least_available
+        ceiling = wanted.most_pods if self.most_granted() <= wanted.most_pods else self.limits.most_pods
+        updated = self.limits.most_updated
+        if wanted.most_updated is not None and max(self.updated, self.most_promised()) <= wanted.most_updated:
+            updated = wanted.most_updated
+        self.limits = Limits(floor, ceiling, updated)
+        if self.limits == wanted:
+            self.pending = []
+
+    def _note(self, text: str, by: int) -> None:
+        text = f"{self.clock():.2f} {text}"
+        self.strict.append(text)
+        now = self.clock()
+        while self.deaths and self.deaths[0] < now - self.loop - self.back:
+            self.deaths.popleft()
+        if -by > len(self.deaths):
+            self.excused.append(text)
+
+
+def _undershot(member: Deployment) -> bool:
+    """Whether a Deployment went below its own limit, by a race of its own: neither a pause nor a resize."""
+    spec = member.spec
+    recent = member.recent
+    if spec is None or any(each.paused or each.replicas != spec.replicas for each in recent):
+        return False
+    return sum(pod.available for pod in member.pods) < min(each.least for each in recent)
