@@ -431,6 +431,15 @@ class StatefulSet(Revisioned):
             self.take(self.named(name))
         return bool(step)
 
+    def read(self) -> tuple[tuple[int, int, int], bool]:
+        counts, _ = super().read()
+        spec = self.observed_spec
+        outdated = (
+            spec and pod.revision != spec.revision and int(pod.name.rpartition("-")[2]) >= spec.partition
+            for pod in self.active
+        )
+        return counts, not any(outdated)
+
     def _view(self, spec: Grant) -> stateful_set.StatefulSetView:
         return stateful_set.StatefulSetView(
             replicas=spec.replicas,

@@ -11,7 +11,7 @@ before it was reached for the first time: from then on it does.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.engine.align.members import Deployment, Member, Pod
 
@@ -34,7 +34,7 @@ class Oracle:
     loop: float  # one full loop: status, plan, push, sync
     back: float  # until a pod that died is back
     limits: Limits
-    pending: list[tuple[float, Limits]] = field(default_factory=list)
+    pending: tuple[float, Limits] | None = None  # from when it can have been heard of, and what
     members: list[Member] = field(default_factory=list)
     deaths: deque[float] = field(default_factory=deque)
     strict: list[str] = field(default_factory=list)
@@ -49,7 +49,8 @@ class Oracle:
         self._tighten()
         pods = sum(each.limit for each in self.members)
         if pods > self.limits.most_pods:
-            self._note(f"made {pod.name}: {pods} pods, and at most {self.limits.most_pods} may be", self.limits.most_pods - pods)
+            text = f"made {pod.name}: {pods} pods, and at most {self.limits.most_pods} may be"
+            self._note(text, self.limits.most_pods - pods)
         if pod.revision == self.revision_of(member.name) and self.limits.most_updated is not None:
             updated = self.updated
             if updated > self.limits.most_updated:
@@ -90,31 +91,36 @@ class Oracle:
         return sum(pod.revision == self.revision_of(each.name) for each in self.members for pod in each.active)
 
     def change(self, limits: Limits) -> None:
-        """Somebody changed the budgets, or the size."""
-        most = max if limits.most_updated is not None and self.limits.most_updated is not None else None
+        """Somebody changed the budgets, the size or the template."""
+        before = self.limits
+        looser = None
+        if limits.most_updated is not None and before.most_updated is not None:
+            looser = max(before.most_updated, limits.most_updated)
         self.limits = Limits(
-            min(self.limits.least_available, limits.least_available),
-            max(self.limits.most_pods, limits.most_pods),
-            most(self.limits.most_updated, limits.most_updated) if most else limits.most_updated,  # type: ignore[type-var]
+            min(before.least_available, limits.least_available), max(before.most_pods, limits.most_pods), looser
         )
-        self.pending = [(self.clock() + self.loop, limits)]
+        self.pending = (self.clock() + self.loop, limits)
+        self._tighten()
 
     def change_template(self) -> None:
-        """Which pods are updated changed; those that are, by an earlier template, count from now on."""
-        self.limits.most_updated = None
+        """Which pods are updated changed: the limit on them has to be reached anew."""
+        self.limits = replace(self.limits, most_updated=None)
 
     def _tighten(self) -> None:
-        if not self.pending or self.clock() < self.pending[0][0]:
+        """Let a tighter limit hold from when it was reached: by the pods, and by all that is on its way."""
+        if self.pending is None:
             return
-        wanted = self.pending[0][1]
-        floor = wanted.least_available if self.available >= wanted.least_available else self.limits.least_available
-        ceiling = wanted.most_pods if self.most_granted() <= wanted.most_pods else self.limits.most_pods
-        updated = self.limits.most_updated
+        heard, wanted = self.pending
+        floor, ceiling, updated = self.limits.least_available, self.limits.most_pods, self.limits.most_updated
+        if self.clock() >= heard and self.available >= wanted.least_available:
+            floor = wanted.least_available
+        if self.most_granted() <= wanted.most_pods:
+            ceiling = wanted.most_pods
         if wanted.most_updated is not None and max(self.updated, self.most_promised()) <= wanted.most_updated:
             updated = wanted.most_updated
         self.limits = Limits(floor, ceiling, updated)
         if self.limits == wanted:
-            self.pending = []
+            self.pending = None
 
     def _note(self, text: str, by: int) -> None:
         text = f"{self.clock():.2f} {text}"

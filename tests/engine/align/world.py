@@ -112,14 +112,16 @@ class World:
         self.pushes = self.rounds = self.died = 0
         self.trace = hashlib.sha256()
         self.notes: list[str] = []
-        loop = 2 * (self.pace.sync + lag) + 8 * self.latency + 1.0
+        # Status, plan, push and sync, each as late as it can be; what is lost comes with the next resync.
+        loop = 2 * (self.pace.sync + lag) + 13 * self.latency + 1.0
+        loop += 21.0 + 23 * self.latency if self.lossy else 0.0
         self.oracle = Oracle(
             clock=lambda: self.now,
             revision_of=lambda _: self.wish.template,
             most_granted=self._most_granted,
             most_promised=self._most_promised,
-            loop=loop * 3,
-            back=3 * self.pace.start[1] + loop,
+            loop=loop,
+            back=2 * self.pace.start[1],
             limits=Limits(-1, 1 << 30),
         )
         for name in self.names:
@@ -210,7 +212,7 @@ class World:
     def workload(self) -> Workload:
         wish = self.wish
         unavailable = min(wish.unavailable, wish.total)
-        budgets = Budgets(wish.total, unavailable, wish.surge, wish.partition)
+        budgets = Budgets(wish.total, unavailable, wish.surge, min(wish.partition, wish.total))
         targets = {
             name: Target(size, wish.template, self.stable, reachable=name not in self.cut)
             for name, size in wish.sizes.items()
@@ -265,13 +267,21 @@ class World:
     def change(self, **changes: object) -> None:
         self.wish = replace(self.wish, **changes)  # type: ignore[arg-type]  # names of fields
         self.note(f"{changes}")
-        wish = self.wish
-        updated = wish.total - wish.partition if wish.partition and self.stable else None
         if "template" in changes:
             self.oracle.change_template()
-        unavailable = min(wish.unavailable, wish.total)
-        self.oracle.change(Limits(wish.total - unavailable, wish.total + wish.surge, updated))
+        self.oracle.change(self._limits())
         self._plan_soon()
+
+    def begin(self) -> None:
+        """Everything is there and available: from now on the budgets hold."""
+        self.oracle.limits = self._limits()
+        self.oracle.pending = None
+
+    def _limits(self) -> Limits:
+        wish = self.wish
+        partition = min(wish.partition, wish.total) if self.stable else 0
+        unavailable = min(wish.unavailable, wish.total)
+        return Limits(wish.total - unavailable, wish.total + wish.surge, wish.total - partition if partition else None)
 
     def note(self, text: str) -> None:
         self.notes.append(f"{self.now:.2f} {text}")

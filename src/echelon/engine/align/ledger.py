@@ -57,8 +57,9 @@ class ClusterLedger(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
     former: tuple[str, ...] = ()  # revisions that pods may have besides that of the newest grant
     returning: bool = False  # the newest grant's revision is one that pods may have had before
     least_partition: int = 0  # of all grants of the newest revision
+    outdated_below: int | None = None  # StatefulSet: the ordinal below which all outdated pods are, where it is known
     condemned: dict[str, int] = {}  # pods that may be marked for deletion, by the revision that marked them
-    quiet_since: float | None = None
+    quiet_since: float | None = None  # since when everything that is wanted is there and available
     sizes: Sizes | None = None
     expected: Expected | None = None
 
@@ -133,6 +134,6 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
             return self
         kept = tuple(each for each in entry.grants if each.grant.id != push_id)
         # Which of the revisions are new to the cluster is not known any more, so the worst is assumed.
-        entry = msgspec.structs.replace(entry, grants=kept, returning=True, least_partition=0)
+        entry = msgspec.structs.replace(entry, grants=kept, returning=True, least_partition=0, outdated_below=None)
         clusters = {**self.clusters, cluster: entry}
         return msgspec.structs.replace(self, clusters=clusters)

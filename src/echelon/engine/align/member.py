@@ -168,8 +168,7 @@ class Member:
         # has its pods: sent both at once, it would have made them all with the new one.
         if out is None:
             return target.stable
-        view = self.entry.view
-        born = view is not None and view.pods > 0 and self.entry.revision == out.revision and not view.outdated
+        born = self.entry.view is not None and self.entry.view.pods > 0
         return target.stable if out.revision == target.stable and not born else target.revision
 
     def _surges_of_a_pause(self) -> list[int]:

@@ -6,8 +6,9 @@ generation together. So of the pushes that were seen at a generation not above t
 are dead, and so is every push before them, seen or not.
 
 Dead is not done. A Deployment's decisions reach its pods through ReplicaSets, so a replaced grant is kept until they
-are at size, or until some time has passed where nobody can tell. A CloneSet's marks outlive the grant that made them,
-so they are remembered until nothing is marked.
+are at size, or until some time has passed where nobody can tell. The status of a StatefulSet counts pods that are
+ending, so the same goes for it, unless the agent counts without them. A CloneSet's marks outlive the grant that made
+them, so they are remembered until nothing is marked.
 """
 
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def next_retirement(entry: ClusterLedger, family: Family, patience: Patience = P
     if entry.view is None or entry.view.settled is not None:
         return None
     times = [each.replaced_at + patience.settle for each in entry.grants if each.replaced_at is not None]
-    if family is Family.CLONE_SET and entry.condemned and entry.quiet_since is not None:
+    if entry.quiet_since is not None:
         times.append(entry.quiet_since + patience.settle)
     return min(times, default=None)
 
@@ -136,9 +137,11 @@ def _without_dead(
     def done(each: Outstanding) -> bool:
         if each.replaced_at is None:
             return False
-        if family is not Family.DEPLOYMENT or view.settled:
+        if family is Family.CLONE_SET or view.settled:
             return True
-        return view.settled is None and now >= each.replaced_at + patience.settle
+        if view.settled is not None:
+            return family is Family.STATEFUL_SET
+        return now >= each.replaced_at + patience.settle
 
     if not any(each.replaced_at is not None for each in entry.grants):
         return entry
@@ -152,21 +155,30 @@ def _settled(entry: ClusterLedger, view: MemberView, family: Family, now: float,
     newest = entry.newest
     if newest is None or len(entry.grants) > 1 or not view.observed or view.push_id != newest.id:
         return entry if entry.quiet_since is None else replace(entry, quiet_since=None)
-    if family is Family.CLONE_SET and entry.condemned:
-        quiet = view.pods == view.available == newest.replicas
-        since = (entry.quiet_since if entry.quiet_since is not None else now) if quiet else None
-        waited = view.settled is None and since is not None and now >= since + patience.settle
-        kept = {} if view.settled or waited else entry.condemned
-        if not view.outdated and kept.get(newest.revision):
-            kept = {name: number for name, number in kept.items() if name != newest.revision}
-        if kept != entry.condemned or since != entry.quiet_since:
-            entry = replace(entry, condemned=kept, quiet_since=since if kept else None)
     complete = entry.revision == newest.revision and not view.outdated
     if complete and (entry.former or entry.returning):
         entry = replace(entry, former=(), returning=False)
-    if family is Family.DEPLOYMENT and entry.sizes is not None and view.settled is not False:
-        entry = _sizes_known(entry, entry.sizes, complete=complete)
-    return entry
+    if family is Family.DEPLOYMENT:
+        if entry.sizes is not None and view.settled is not False:
+            entry = _sizes_known(entry, entry.sizes, complete=complete)
+        return entry
+    quiet = view.pods == view.available == newest.replicas
+    since = (now if entry.quiet_since is None else entry.quiet_since) if quiet and _in_doubt(entry, newest, family) else None
+    waited = view.settled is None and since is not None and now >= since + patience.settle
+    if (view.settled or waited) and _in_doubt(entry, newest, family):
+        below = min(newest.partition, newest.replicas) if family is Family.STATEFUL_SET else None
+        return replace(entry, condemned={}, quiet_since=None, outdated_below=below)
+    if complete and newest.revision in entry.condemned:
+        kept = {name: number for name, number in entry.condemned.items() if name != newest.revision}
+        entry = replace(entry, condemned=kept)
+    return entry if since == entry.quiet_since else replace(entry, quiet_since=since)
+
+
+def _in_doubt(entry: ClusterLedger, newest: Grant, family: Family) -> bool:
+    """Whether a member that is quiet may still have something to do: marked pods, or outdated ones to update."""
+    if family is Family.CLONE_SET:
+        return bool(entry.condemned)
+    return entry.outdated_below != min(newest.partition, newest.replicas)
 
 
 def _sizes_known(entry: ClusterLedger, sizes: Sizes, *, complete: bool) -> ClusterLedger:

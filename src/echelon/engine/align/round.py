@@ -129,15 +129,16 @@ def pushed(entry: ClusterLedger, grant: Grant, family: Family) -> ClusterLedger:
     """Return the ledger of a cluster with one more grant."""
     newest = entry.newest
     former, returning, least = entry.former, entry.returning, entry.least_partition
+    below = entry.outdated_below
     partition = min(grant.partition, grant.replicas)
     if newest is None:
-        former, returning, least = (), False, 0
+        former, returning, least, below = (), False, 0, None
     elif newest.revision != grant.revision:
         former = tuple(dict.fromkeys((*former, newest.revision)))
         returning = grant.revision in former
-        least = 0 if returning else partition
+        least, below = 0 if returning else partition, None
     else:
-        least = min(least, partition)
+        least, below = min(least, partition), None if below is None else max(below, partition)
     sizes = entry.sizes
     if family is Family.DEPLOYMENT:
         sizes = _sizes(sizes, grant.most, anew=newest is None or newest.revision != grant.revision)
@@ -147,6 +148,7 @@ def pushed(entry: ClusterLedger, grant: Grant, family: Family) -> ClusterLedger:
         former=former,
         returning=returning,
         least_partition=least,
+        outdated_below=below,
         sizes=sizes,
     )
 

@@ -3,7 +3,7 @@
 Every pod from the partition on is updated, from the last to the first, and nothing tells which pods those are that a
 status counts as updated: after a rollback they may well be the first ones. So every ordinal from the partition on
 counts as one that may be deleted, unless all pods that have the revision are known to have got it above the lowest
-partition that was ever granted for it. The one form in which nothing is deleted is a partition of all replicas.
+partition that was ever granted for it, or the member had nothing more to do under a partition. The one form in which nothing is deleted is a partition of all replicas.
 
 There is no surge. Scaling in takes the last ordinals, whatever else is down.
 """
@@ -20,6 +20,7 @@ class StatefulSetReach:
     __slots__ = (
         "_available",
         "_back",
+        "_below",
         "_cuts",
         "_lost",
         "_lost_before",
@@ -53,6 +54,7 @@ class StatefulSetReach:
         self._wanted_revision = revision
         # The lowest partition is that of the newest revision; for another one nothing is known.
         self._lowest = entry.least_partition if newest is not None and newest.revision == known else 0
+        self._below = entry.outdated_below
         self._lost = self._lost_before = self._cuts = 0
         self.updated = updated_at_first(entry, revision)
         self._back = self.updated > 0 and known != revision
@@ -72,6 +74,8 @@ class StatefulSetReach:
         else:
             new._same, lost, before = False, 0, self._lost_before + self._lost
         new._lowest = min(self._lowest, partition)
+        # A pod that dies below the partition comes back with the old revision.
+        new._below = None if self._below is None else max(self._below, partition)
         cut = max(0, self.ceiling - wanted)
         new._cuts = self._cuts + cut
         to_update = wanted - partition
@@ -79,6 +83,8 @@ class StatefulSetReach:
             # Of the updated pods, those that are surely from the partition on, and surely not cut off.
             above = self._updated - (partition - new._lowest) - new._cuts
             to_update = min(self._outdated, max(0, to_update - max(0, above)))
+            if new._below is not None:
+                to_update = min(to_update, new._below - partition)
 
         new._lost = max(lost, to_update)
         new._lost_before = before
@@ -97,5 +103,7 @@ class StatefulSetReach:
         return new
 
     def after(self, replaced: Outstanding) -> "StatefulSetReach":
-        """Extend it by a grant that was replaced: what was decided under it has happened, or is counted as granted."""
-        return self.under(replaced.grant)
+        """Extend it by what was decided under a grant that was replaced: pods that are ending still count as there."""
+        new = self.under(replaced.grant)
+        new.floor = min(self.floor, replaced.floor)
+        return new

@@ -1,11 +1,9 @@
 """How a StatefulSet says what it does. It has neither a surge nor a pause."""
 
-from dataclasses import replace
-
 from echelon.api.base import JSONObject
 from echelon.engine.align.budgets import RollingStrategy
 from echelon.engine.align.rolling_status import RollingStatus, counted
-from echelon.engine.work.health_state import number, part, text
+from echelon.engine.work.health_state import part, text
 
 
 def get_rolling_strategy(obj: JSONObject) -> RollingStrategy | None:
@@ -26,14 +24,5 @@ def revise_rolling_strategy(obj: JSONObject, strategy: RollingStrategy) -> JSONO
 
 
 def interpret_rolling_status(status: JSONObject) -> RollingStatus:
-    """Return the counts. A pod that is being deleted still counts as available there, and must not here.
-
-    It is in none of the counts by revision, so what these leave out may be pods that are on their way out. Where pods
-    have a third revision this takes more away than it has to.
-    """
-    found = counted(status)
-    by_revision = found.updated
-    if text(status, "currentRevision") != text(status, "updateRevision"):
-        by_revision += number(status, "currentReplicas")
-    ending = max(0, found.replicas - by_revision)
-    return replace(found, ready=max(0, found.ready - ending), available=max(0, found.available - ending))
+    """Return the counts. A pod that is being deleted is among those that exist and, while it lasts, are available."""
+    return counted(status)

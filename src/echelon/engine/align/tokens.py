@@ -6,6 +6,7 @@ that could go back and forth. What a cluster lacks anyway it may have for nothin
 """
 
 from collections.abc import Sequence
+from itertools import product
 
 from echelon.engine.align.apportion import apportion
 from echelon.engine.align.grant import Grant
@@ -79,10 +80,9 @@ def _free(sums: Sums, member: Member, most: int) -> int:
 
 def _grant(sums: Sums, member: Member, unavailable: int, surge: int, had: int, surged: int) -> bool:
     """Grant what was divided, or a part of it; tell whether anything was."""
-    partition = _partition(sums, member)
     unavailable = max(unavailable, member.contract.least_unavailable) if unavailable or surge else unavailable
     tried = ((unavailable, surge), (unavailable, surged), (had, surge))
-    for u, s in dict.fromkeys(tried):
+    for partition, (u, s) in product(_partitions(sums, member), dict.fromkeys(tried)):
         if not member.contract.may_run(u, s):
             continue
         grant = member.running(u, s, partition)
@@ -101,12 +101,18 @@ def _updates(member: Member, grant: Grant) -> bool:
     return member.contract.has_partition and grant.replicas - grant.partition > promised
 
 
-def _partition(sums: Sums, member: Member) -> int:
-    """Return the partition for its share, or for as much of it as can be promised now."""
+def _partitions(sums: Sums, member: Member) -> list[int]:
+    """Return the partition for its share, or for as much of it as can be promised now, or one below the present one.
+
+    Where it is not known which pods are updated, a step of one shows.
+    """
     if not member.contract.has_partition:
-        return 0
+        return [0]
     share = min(member.share, member.bounds.updated + max(0, sums.updated))
-    return max(0, member.replicas - share)
+    partitions = [max(0, member.replicas - share)]
+    if member.grant is not None and member.same and 0 < member.grant.partition - 1 > partitions[0]:
+        partitions.append(min(member.replicas, member.grant.partition) - 1)
+    return partitions
 
 
 def _repair(sums: Sums, members: Sequence[Member]) -> None:

@@ -3,10 +3,11 @@
 Spec, metadata and status of a snapshot are of one version of the object. The counts in a status belong to the
 generation that the member's controller had observed, not to the spec beside them.
 
-A Deployment decides, and its ReplicaSets act later; a CloneSet marks pods and deletes them later. What is still under
-way cannot be told from their own status. An agent that can tell reads further: the ReplicaSets, or the pods that are
-marked, after it has read the object. Its counts are what it found there, and `settled` says whether anything is under
-way. An agent that cannot tell leaves `settled` out, and time has to pass instead.
+A Deployment decides, and its ReplicaSets act later; a CloneSet marks pods and deletes them later; a StatefulSet counts
+pods that are ending. What is still under way cannot be told from their own status. An agent that can tell reads
+further, after it has read the object: the ReplicaSets, or the pods. Its counts are what it found there, always, and
+`settled` says whether nothing is under way: all ReplicaSets observed and at size, no pod marked. An agent that cannot
+tell leaves `settled` out, and time has to pass instead.
 """
 
 import msgspec
