@@ -69,6 +69,7 @@ class Pace:
     broken: set[str] = field(default_factory=set)  # revisions whose pods never become available
 
 
+Counts = tuple[int, int, int, int | None]  # pods, available, updated; and told, of a Deployment
 At = Callable[[float, Callable[[], None]], None]
 
 
@@ -87,7 +88,7 @@ class Member:
         self.object_version = 0
         self.generation = self.observed = 0
         self.observed_spec: Grant | None = None
-        self.counts = (0, 0, 0)  # of the status: pods, available, updated
+        self.counts: Counts = (0, 0, 0, None)
         self.pods: list[Pod] = []
         self._number = 0
         self._syncing = False
@@ -131,14 +132,14 @@ class Member:
         if acted:
             self.wake()
 
-    def count(self) -> tuple[int, int, int]:
+    def count(self) -> Counts:
         """What a status says; it is read before the sync acts."""
         raise NotImplementedError
 
     def sync(self, spec: Grant) -> bool:
         raise NotImplementedError
 
-    def read(self) -> tuple[tuple[int, int, int], bool]:
+    def read(self) -> tuple[Counts, bool]:
         """What an agent finds that looks behind the status, and whether nothing is under way."""
         raise NotImplementedError
 
@@ -214,7 +215,7 @@ class Member:
             counts, quiet = self.read()
             settled = quiet and self.observed == self.generation
             version = self.version
-        pods, available, updated = counts
+        pods, available, updated, told = counts
         return MemberView(
             uid=f"uid-{self.name}",
             version=version,
@@ -225,6 +226,7 @@ class Member:
             pods=pods,
             available=available,
             updated=updated,
+            told=told,
             settled=settled,
         )
 
@@ -267,16 +269,16 @@ class Deployment(Member):
         if self.spec is grant:
             self.recent.append(grant)
 
-    def count(self) -> tuple[int, int, int]:
+    def count(self) -> Counts:
         spec = self.spec
         assert spec is not None
         sets = self.sets.values()
         available = sum(each.available for each in sets)
         new = self.sets.get(spec.revision)
         intended = sum(each.size for each in sets)
-        # As an interpreter reads it: what is there, or what there should be if that is more than is available.
-        pods = max(sum(each.replicas for each in sets), intended if intended > available else 0)
-        return pods, available, new.replicas if new else 0
+        # As an interpreter reads it: there is no telling of fewer than are available.
+        told = max(available, intended)
+        return max(sum(each.replicas for each in sets), told), available, new.replicas if new else 0, told
 
     def sync(self, spec: Grant) -> bool:
         unavailable = spec.unavailable
@@ -333,14 +335,15 @@ class Deployment(Member):
         self.version += 1
         self._wake_set(self.sets[pod.revision])
 
-    def read(self) -> tuple[tuple[int, int, int], bool]:
+    def read(self) -> tuple[Counts, bool]:
         sets = self.sets.values()
         # Which ReplicaSet is the new one is a matter of the generation that was observed.
         observed = self.observed_spec
         new = self.sets.get(observed.revision) if observed else None
         quiet = all(each.observed == each.generation and each.replicas == each.size for each in sets)
         pods = sum(max(each.replicas, each.size) for each in sets)
-        return (pods, sum(each.available for each in sets), new.replicas if new else 0), quiet
+        told = sum(each.size for each in sets)
+        return (pods, sum(each.available for each in sets), new.replicas if new else 0, told), quiet
 
     @property
     def limit(self) -> int:
@@ -375,17 +378,18 @@ class Revisioned(Member):
         super().__init__(*args)  # type: ignore[arg-type]  # the same as of every member
         self.current = ""
 
-    def count(self) -> tuple[int, int, int]:
+    def count(self) -> Counts:
         assert self.spec is not None
         return self._counted(self.spec.revision)
 
-    def read(self) -> tuple[tuple[int, int, int], bool]:
+    def read(self) -> tuple[Counts, bool]:
         observed = self.observed_spec
         return self._counted(observed.revision if observed else ""), not any(pod.condemned for pod in self.active)
 
-    def _counted(self, revision: str) -> tuple[int, int, int]:
+    def _counted(self, revision: str) -> Counts:
         active = self.active
-        return len(active), sum(pod.available for pod in active), sum(pod.revision == revision for pod in active)
+        updated = sum(pod.revision == revision for pod in active)
+        return len(active), sum(pod.available for pod in active), updated, None
 
 
 class CloneSet(Revisioned):
@@ -431,7 +435,7 @@ class StatefulSet(Revisioned):
             self.take(self.named(name))
         return bool(step)
 
-    def read(self) -> tuple[tuple[int, int, int], bool]:
+    def read(self) -> tuple[Counts, bool]:
         counts, _ = super().read()
         spec = self.observed_spec
         outdated = (
@@ -452,12 +456,12 @@ class StatefulSet(Revisioned):
             ordered=self.ordered,
         )
 
-    def count(self) -> tuple[int, int, int]:
+    def count(self) -> Counts:
         """Read from the status, where a pod that is being deleted still counts as available."""
         assert self.spec is not None
         status = stateful_set.status(self._view(self.spec), self.generation, {})
         found = interpret_rolling_status(status)
-        return found.replicas, found.available, found.updated
+        return found.replicas, found.available, found.updated, None
 
 
 class ParallelStatefulSet(StatefulSet):

@@ -21,11 +21,11 @@ class _Seen:
     """The snapshot, as far as it counts."""
 
     available: int
-    pods: int
+    told: int  # pods that ReplicaSets are to have; more may exist while some have yet to go
     updated: int
     outdated: int
     revision: str
-    confirmed: int  # id of a grant that the member is known to have carried out; zero for none
+    confirmed: int  # id of a grant that the member is known to have carried out; below zero for none
 
 
 class DeploymentReach:
@@ -67,11 +67,12 @@ class DeploymentReach:
         updated = min(view.updated, view.pods) if entry.revision else 0
         # A pause that was carried out, with nothing under way: the member stands still.
         carried_out = view.settled and view.observed and len(entry.grants) == 1
-        confirmed = entry.grants[0].grant.id if carried_out else 0
-        seen = _Seen(view.available, view.pods, updated, view.pods - updated, entry.revision, confirmed)
+        confirmed = entry.grants[0].grant.id if carried_out else -1
+        told = view.pods if view.told is None else view.told
+        seen = _Seen(view.available, told, updated, view.pods - updated, entry.revision, confirmed)
         sizes = entry.sizes
-        lowest, highest = (sizes.lowest, sizes.highest) if sizes else (view.pods, view.pods)
-        self = cls(seen, view.available, view.pods, lowest, highest)
+        lowest, highest = (sizes.lowest, sizes.highest) if sizes else (told, told)
+        self = cls(seen, view.available, told, lowest, highest)
         self._same = bool(entry.revision)
         self.several = seen.outdated > 0 and (updated > 0 or not entry.revision)
         return self
@@ -101,11 +102,11 @@ class DeploymentReach:
         elif (grant.paused and not self.several) or (same and seen.outdated == 0):
             ceiling = wanted
         elif same and not new._resized:
-            ceiling = min(most, seen.pods + max(0, wanted - seen.updated))
+            ceiling = min(most, seen.told + max(0, wanted - seen.updated))
         else:
             ceiling = most
         if grant.paused and grant.id == seen.confirmed and self.several and seen.updated < wanted:
-            floor, ceiling = seen.available, seen.pods
+            floor, ceiling = seen.available, seen.told
         new.floor = max(0, min(self.floor, floor))
         new.ceiling = max(self.ceiling, ceiling)
         return new

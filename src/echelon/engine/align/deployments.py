@@ -30,6 +30,9 @@ def revise_rolling_strategy(obj: JSONObject, strategy: RollingStrategy) -> JSONO
 
 
 def interpret_rolling_status(status: JSONObject) -> RollingStatus:
-    """Return the counts. A pod that is missing right now will be made again, so what is unavailable counts too."""
+    """Return the counts. What ReplicaSets are told to have is what is available and what is unavailable together.
+
+    If nothing is unavailable they may be told to have less than is available, and to delete the rest.
+    """
     found = counted(status)
-    return replace(found, intended=found.available + number(status, "unavailableReplicas"))
+    return replace(found, told=found.available + number(status, "unavailableReplicas"))

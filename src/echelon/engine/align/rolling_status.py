@@ -24,7 +24,7 @@ class RollingStatus:
     updated: int
     updated_ready: int = 0
     updated_available: int = 0
-    intended: int = 0  # pods that its parts are told to have, if that is more than there are
+    told: int | None = None  # pods that its ReplicaSets are told to have, at most
 
 
 class NoPushId(ValueError):
@@ -61,7 +61,8 @@ def view_of(obj: JSONObject, status: RollingStatus) -> MemberView:
         generation=number(meta, "generation"),
         observed_generation=status.observed_generation,
         replicas=number(part(obj, "spec"), "replicas", 1),
-        pods=max(status.replicas, status.intended),
+        pods=max(status.replicas, status.told or 0),
         available=status.available,
         updated=status.updated,
+        told=status.told,
     )

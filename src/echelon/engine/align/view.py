@@ -27,6 +27,7 @@ class MemberView(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     pods: int
     available: int
     updated: int  # pods of the revision that was observed
+    told: int | None = None  # pods that its ReplicaSets are told to have, at most; while some go there may be more
     settled: bool | None = None
     drift: Grant | None = None  # what the spec permits, where somebody else changed it; with the id that it carries
 
