@@ -121,7 +121,7 @@ class World:
             most_granted=self._most_granted,
             most_promised=self._most_promised,
             loop=loop,
-            back=2 * self.pace.start[1],
+            back=2 * self.pace.start[1] if self.on_deficit is OnDeficit.RECLAIM else 0.0,
             limits=Limits(-1, 1 << 30),
         )
         for name in self.names:

@@ -97,7 +97,11 @@ class StatefulSetReach:
         new.ceiling = max(self.ceiling, wanted)
         new.updated, new._promoted = self.updated, self._promoted
         if grant.revision == self._wanted_revision:
-            most = self._updated + to_update if new._same else wanted if self._back else wanted - partition
+            most = wanted if self._back else wanted - partition
+            if new._same:
+                # A pod that is missing from the partition on comes back updated.
+                missing = max(0, wanted - self._updated - self._outdated)
+                most = self._updated + to_update + min(missing, wanted - partition)
             new._promoted = self._promoted or max(most, self.updated) >= wanted
             new.updated = max(self.updated, wanted if self._promoted else min(most, wanted))
         return new
