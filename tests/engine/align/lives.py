@@ -15,7 +15,20 @@ EVENTS = {
     "cut": ("cut",),
     "knobs": ("knobs",),
     "pause": ("pause",),
-    "mix": ("template", "rollback", "broken", "scale", "move", "add", "leave", "crash", "fail", "cut", "knobs", "pause"),
+    "mix": (
+        "template",
+        "rollback",
+        "broken",
+        "scale",
+        "move",
+        "add",
+        "leave",
+        "crash",
+        "fail",
+        "cut",
+        "knobs",
+        "pause",
+    ),
 }
 LONG = 6_000.0
 
@@ -79,7 +92,9 @@ def _live(world: World) -> str:
 def _story(world: World, text: str) -> str:
     lines = [f"{world.family} {world.seed} ({world.kind}) {text} at {world.now:.0f} s"]
     if world.last is not None:
-        lines += [f"  {each.cluster}: {each.wait} {each.message} {each.grant}" for each in world.last.decisions.values()]
+        lines += [
+            f"  {each.cluster}: {each.wait} {each.message} {each.grant}" for each in world.last.decisions.values()
+        ]
         lines.append(f"  {world.last.slack}")
     return "\n".join(lines)
 

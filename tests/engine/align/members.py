@@ -28,6 +28,7 @@ class Pod:
     ready_since: float | None = None
     terminating: bool = False
     condemned: bool = False
+    condemned_at: float | None = None
 
     @property
     def available(self) -> bool:
@@ -76,7 +77,9 @@ At = Callable[[float, Callable[[], None]], None]
 class Member:
     """What all kinds have in common: an object with generations, pods, and an agent that looks at them."""
 
-    def __init__(self, name: str, rng: Random, pace: Pace, at: At, clock: Callable[[], float], watcher: Watcher) -> None:
+    def __init__(
+        self, name: str, rng: Random, pace: Pace, at: At, clock: Callable[[], float], watcher: Watcher
+    ) -> None:
         self.name = name
         self.rng = rng
         self.pace = pace
@@ -416,7 +419,8 @@ class CloneSet(Revisioned):
         for name in step.delete:
             self.take(self.named(name))
         for name in step.mark:
-            self.named(name).condemned = True
+            pod = self.named(name)
+            pod.condemned, pod.condemned_at = True, self.clock()
             self.version += 1
         return bool(step)
 

@@ -9,7 +9,6 @@ When somebody changes a limit, a looser one holds at once. A tighter one cannot 
 before it was reached for the first time: from then on it does.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -36,7 +35,7 @@ class Oracle:
     limits: Limits
     pending: tuple[float, Limits] | None = None  # from when it can have been heard of, and what
     members: list[Member] = field(default_factory=list)
-    deaths: deque[tuple[float, str]] = field(default_factory=deque)
+    deaths: list[tuple[float, str]] = field(default_factory=list)
     strict: list[str] = field(default_factory=list)
     excused: list[str] = field(default_factory=list)
     races: list[str] = field(default_factory=list)
@@ -69,7 +68,7 @@ class Oracle:
         if now + excess >= self.limits.least_available:
             self.races.append(f"{self.clock():.2f} {text}")
         else:
-            self._note(text, now + excess - self.limits.least_available)
+            self._note(text, now + excess - self.limits.least_available, pod.condemned_at)
 
     def became_available(self, member: Member, pod: Pod) -> None:
         del member, pod
@@ -124,17 +123,16 @@ class Oracle:
         if self.limits == wanted:
             self.pending = None
 
-    def _note(self, text: str, by: int) -> None:
+    def _note(self, text: str, by: int, decided: float | None = None) -> None:
         text = f"{self.clock():.2f} {text}"
         self.strict.append(text)
-        if -by > len(self._recent_deaths()):
+        if -by > len(self._deaths_since(decided)):
             self.excused.append(text)
 
-    def _recent_deaths(self) -> list[str]:
-        """Where pods died that nobody can have made up for yet."""
-        while self.deaths and self.deaths[0][0] < self.clock() - self.loop - self.back:
-            self.deaths.popleft()
-        return [name for _, name in self.deaths]
+    def _deaths_since(self, decided: float | None = None) -> list[str]:
+        """Where pods died of which nobody can have known in time when it was decided: now, or when a pod was marked."""
+        first = (self.clock() if decided is None else decided) - self.loop - self.back
+        return [name for moment, name in self.deaths if moment >= first]
 
     def _undershot(self, member: Member) -> int:
         """By how much a Deployment is below its own limit, by a race of its own: neither by a pause nor by a resize.
@@ -146,6 +144,5 @@ class Oracle:
         spec, recent = member.spec, member.recent
         if spec is None or any(each.paused or each.replicas != spec.replicas for each in recent):
             return 0
-        lost = self._recent_deaths().count(member.name)
+        lost = self._deaths_since().count(member.name)
         return max(0, min(each.least for each in recent) - sum(pod.available for pod in member.pods) - lost)
-

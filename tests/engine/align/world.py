@@ -115,13 +115,15 @@ class World:
         # Status, plan, push and sync, each as late as it can be; what is lost comes with the next resync.
         loop = 2 * (self.pace.sync + lag) + 13 * self.latency + 1.0
         loop += 21.0 + 23 * self.latency if self.lossy else 0.0
+        # Nothing keeps a CloneSet from shedding pods that it has too many, frozen or not.
+        reserve = self.on_deficit is OnDeficit.RECLAIM or self.make is CloneSet
         self.oracle = Oracle(
             clock=lambda: self.now,
             revision_of=lambda _: self.wish.template,
             most_granted=self._most_granted,
             most_promised=self._most_promised,
             loop=loop,
-            back=2 * self.pace.start[1] if self.on_deficit is OnDeficit.RECLAIM else 0.0,
+            back=2 * self.pace.start[1] if reserve else 0.0,
             limits=Limits(-1, 1 << 30),
         )
         for name in self.names:
@@ -160,7 +162,8 @@ class World:
 
     def _look(self, name: str) -> None:
         """The agent looks, and reports what it saw, some time later."""
-        lost = self.rng.random() < self.lossy
+        # An agent that cannot tell what is under way has nothing but its reports: time counts only if they arrive.
+        lost = self.telling and self.rng.random() < self.lossy
 
         def report() -> None:
             view = self.members[name].snapshot(telling=self.telling)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from echelon.engine.align.apportion import apportion
+from echelon.engine.align.deployment_bounds import DeploymentReach
 from echelon.engine.align.member import Member
 from echelon.engine.align.sums import Sums
 from echelon.engine.align.workload import OnDeficit
@@ -26,8 +27,15 @@ def take_back(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:
 
 def freeze(sums: Sums, member: Member) -> bool:
     """Let a member stand still, if that takes nothing from anybody."""
-    most = member.grant.most if member.grant else 0
-    return any(sums.admit(member, grant, makes=grant.most > most) for grant in member.frozen())
+    reach = member.reach
+    for grant in member.frozen():
+        # A pause resizes, and where a sum is overdrawn a bound may hide what that takes or makes.
+        takes = makes = False
+        if isinstance(reach, DeploymentReach):
+            takes, makes = reach.cut(grant.most) > 0, reach.makes(grant.most)
+        if sums.admit(member, grant, takes=takes, makes=makes):
+            return True
+    return False
 
 
 def _take_unavailability(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:

@@ -84,7 +84,7 @@ class DeploymentReach:
         same = self._same and grant.revision == seen.revision
         changed = self._most >= 0 and not self._fewest == self._most == wanted
         resizes = (grant.paused or changed) and self.several
-        cut = self._cut(most) if resizes else 0
+        cut = self.cut(most) if resizes else 0
 
         new = DeploymentReach(seen, self.floor, self.ceiling, min(self._lowest, most), max(self._highest, most))
         new._fewest = wanted if self._most < 0 else min(self._fewest, wanted)
@@ -127,8 +127,14 @@ class DeploymentReach:
         """The highest ceiling that a ReplicaSet may remember."""
         return self._highest
 
-    def _cut(self, most: int) -> int:
+    def makes(self, most: int) -> bool:
+        """Tell whether a resize to so many pods may make some."""
+        return self.several and most > self._seen.told
+
+    def cut(self, most: int) -> int:
         """Return how many pods a resize can take from ReplicaSets while it brings the total to `most`."""
+        if not self.several:
+            return 0
         top = max(self._highest, self.ceiling)
         if most >= top:
             return 0

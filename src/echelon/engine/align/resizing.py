@@ -53,8 +53,10 @@ def _step(sums: Sums, member: Member, direction: int, size: int) -> bool:
     if direction < 0 and sums.available < 0:
         size = min(size, member.pods - member.available)
     replicas = member.replicas + direction * size
+    # A cluster that has forgotten the old template makes updated pods, whatever its partition.
+    updates = direction > 0 and member.rolling and member.bounds.updated >= member.replicas
     for grant in member.resized(replicas):
-        if sums.admit(member, grant, makes=direction > 0, updates=direction > 0 and grant.revision != member.revision):
+        if sums.admit(member, grant, makes=direction > 0, updates=updates):
             if direction > 0:
                 member.owe(size + before - member.bounds.floor)
             return True

@@ -35,9 +35,19 @@ PATIENCE = Patience()
 
 
 def observe(
-    entry: ClusterLedger, view: MemberView | None, family: Family, now: float, patience: Patience = PATIENCE
+    entry: ClusterLedger,
+    view: MemberView | None,
+    family: Family,
+    now: float,
+    patience: Patience = PATIENCE,
+    *,
+    reachable: bool = True,
 ) -> ClusterLedger:
-    """Return what is known after a snapshot. An old one changes nothing, but time does."""
+    """Return what is known after a snapshot. An old one changes nothing.
+
+    Time does, where nobody can tell: what has not been heard of for long has not happened. Of a cluster that cannot be
+    reached nothing is heard at all, so for it time stands still.
+    """
     if view is not None and (entry.view is None or not view.is_older_than(entry.view)) and view != entry.view:
         if entry.view is not None and view.uid != entry.view.uid:
             entry = _made_anew(entry)
@@ -47,13 +57,13 @@ def observe(
             entry = _remember_marks(entry, alive)
         grants = _replaced(entry, alive, family, now)
         entry = replace(entry, grants=grants, view=view, revision=_revision_of(entry.grants, alive, view))
-    if entry.view is None:
+    if entry.view is None or (not reachable and entry.view.settled is None):
         return entry
     entry = _without_dead(entry, entry.view, family, now, patience)
     return _settled(entry, entry.view, family, now, patience)
 
 
-def next_retirement(entry: ClusterLedger, family: Family, patience: Patience = PATIENCE) -> float | None:
+def next_retirement(entry: ClusterLedger, patience: Patience = PATIENCE) -> float | None:
     """Return when time alone will change something."""
     if entry.view is None or entry.view.settled is not None:
         return None
@@ -163,7 +173,11 @@ def _settled(entry: ClusterLedger, view: MemberView, family: Family, now: float,
             entry = _sizes_known(entry, entry.sizes, complete=complete)
         return entry
     quiet = view.pods == view.available == newest.replicas
-    since = (now if entry.quiet_since is None else entry.quiet_since) if quiet and _in_doubt(entry, newest, family) else None
+    since = (
+        (now if entry.quiet_since is None else entry.quiet_since)
+        if quiet and _in_doubt(entry, newest, family)
+        else None
+    )
     waited = view.settled is None and since is not None and now >= since + patience.settle
     if (view.settled or waited) and _in_doubt(entry, newest, family):
         below = min(newest.partition, newest.replicas) if family is Family.STATEFUL_SET else None

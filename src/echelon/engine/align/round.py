@@ -21,7 +21,7 @@ from echelon.engine.align.resizing import resize
 from echelon.engine.align.retire import PATIENCE, Patience, next_retirement, observe
 from echelon.engine.align.shares import divide_updates
 from echelon.engine.align.sums import Sums
-from echelon.engine.align.tokens import hand_out, release
+from echelon.engine.align.tokens import drain, hand_out, release
 from echelon.engine.align.view import MemberView
 from echelon.engine.align.workload import Target, Workload
 
@@ -32,7 +32,14 @@ def align(
     """Decide what every cluster is sent now."""
     family = workload.contract.family
     entries = {
-        name: observe(ledger.clusters.get(name, _NOTHING), views.get(name), family, now, patience)
+        name: observe(
+            ledger.clusters.get(name, _NOTHING),
+            views.get(name),
+            family,
+            now,
+            patience,
+            reachable=name not in workload.targets or workload.targets[name].reachable,
+        )
         for name in sorted(ledger.clusters.keys() | workload.targets.keys())
     }
     # Before a first template was complete there are no old pods to keep.
@@ -43,9 +50,7 @@ def align(
     ]
     next_push = 1 + max((ledger.next_push - 1, *(view.push_id for view in views.values())))
     stalled = _standing_still(ledger, members, next_push, workload.budgets, now, patience)
-    sums = Sums(
-        workload.budgets, members, partition=partition, repairing=stalled is not None and stalled.repairing
-    )
+    sums = Sums(workload.budgets, members, partition=partition, repairing=stalled is not None and stalled.repairing)
     _decide(workload, sums, members, partition)
 
     pushes = _number(members, next_push)
@@ -68,7 +73,7 @@ def align(
         slack=sums.slack,
         complete=complete,
         stalled_since=stalled.since if stalled else None,
-        look_again_at=_look_again_at(entries.values(), family, stalled, patience),
+        look_again_at=_look_again_at(members, stalled, patience),
     )
 
 
@@ -100,7 +105,8 @@ def _decide(workload: Workload, sums: Sums, members: Sequence[Member], partition
     divide_updates(members, partition, total)
     hand_out(sums, members)
     for member in members:
-        release(sums, member)
+        if not release(sums, member):
+            drain(sums, member)
 
 
 def _move(sums: Sums, member: Member) -> None:
@@ -207,10 +213,8 @@ def _decision(member: Member, sums: Sums, pushes: Mapping[str, Grant], *, paused
     )
 
 
-def _look_again_at(
-    entries: Iterable[ClusterLedger], family: Family, stalled: Stalled | None, patience: Patience
-) -> float | None:
-    times = [time for entry in entries if (time := next_retirement(entry, family, patience)) is not None]
+def _look_again_at(members: Iterable[Member], stalled: Stalled | None, patience: Patience) -> float | None:
+    times = [next_retirement(each.entry, patience) for each in members if each.reachable]
     if stalled is not None and not stalled.repairing:
         times.append(stalled.since + patience.stall)
-    return min(times, default=None)
+    return min((time for time in times if time is not None), default=None)

@@ -20,6 +20,7 @@ class StatefulSetReach:
     __slots__ = (
         "_available",
         "_back",
+        "_begun",
         "_below",
         "_cuts",
         "_lost",
@@ -57,7 +58,9 @@ class StatefulSetReach:
         self._below = entry.outdated_below
         self._lost = self._lost_before = self._cuts = 0
         self.updated = updated_at_first(entry, revision)
-        self._back = self.updated > 0 and known != revision
+        # Pods that have the revision from an earlier time may have any ordinal.
+        self._back = self.updated > 0 and (known != revision or entry.returning)
+        self._begun = self._updated > 0 and known == revision
         self._promoted = known == revision and self._outdated == 0
         return self
 
@@ -65,7 +68,7 @@ class StatefulSetReach:
         """Extend it by a grant."""
         new = StatefulSetReach()
         new._available, new._updated, new._outdated = self._available, self._updated, self._outdated
-        new._wanted_revision, new._back = self._wanted_revision, self._back
+        new._wanted_revision, new._back, new._begun = self._wanted_revision, self._back, self._begun
         new._revision = grant.revision
         wanted = grant.replicas
         partition = min(grant.partition, wanted)
@@ -97,7 +100,7 @@ class StatefulSetReach:
         new.ceiling = max(self.ceiling, wanted)
         new.updated, new._promoted = self.updated, self._promoted
         if grant.revision == self._wanted_revision:
-            most = wanted if self._back else wanted - partition
+            most = wanted if self._back else wanted - (min(self._lowest, partition) if self._begun else partition)
             if new._same:
                 # A pod that is missing from the partition on comes back updated.
                 missing = max(0, wanted - self._updated - self._outdated)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from echelon.engine.align.apportion import apportion
+from echelon.engine.align.deployment_bounds import DeploymentReach
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.member import Member
 from echelon.engine.align.sums import Sums
@@ -36,6 +37,23 @@ def release(sums: Sums, member: Member) -> bool:
     if grant is None or not grant.paused or member.work or member.revision != member.want:
         return False
     return _can_be_sent(member) and sums.admit(member, member.running(1, 0, 0))
+
+
+def drain(sums: Sums, member: Member) -> bool:
+    """Let a paused Deployment lose some of the pods that it has too many, where it cannot lose all at once.
+
+    What is left of them is called wanted for the time being: that keeps them, and the total does not change.
+    """
+    grant, reach = member.grant, member.reach
+    if grant is None or grant is not member.out or not grant.paused or not _can_be_sent(member):
+        return False
+    if not isinstance(reach, DeploymentReach) or not reach.several or sums.available <= 0:
+        return False
+    replicas = member.bounds.floor - sums.available
+    surge = member.bounds.ceiling - replicas
+    if not member.replicas < replicas < member.available or surge < 1:
+        return False
+    return sums.admit(member, member.running(0, surge, 0, replicas), takes=True)
 
 
 def _can_be_sent(member: Member) -> bool:
