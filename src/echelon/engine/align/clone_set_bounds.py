@@ -11,32 +11,37 @@ Once all of its pods are updated, the member has forgotten the old revision. The
 whatever the partition says.
 """
 
+import msgspec
+
 from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.unseen import UnseenReach
 
 
-class CloneSetReach:
-    """See `bounds.Reach`. Values never change: `under` makes new ones."""
+class _Seen(msgspec.Struct, frozen=True, gc=False):
+    """The snapshot, as far as it counts, and the revision that is rolled out."""
 
-    __slots__ = (
-        "_available",
-        "_condemned",
-        "_condemned_before",
-        "_lost",
-        "_lost_before",
-        "_outdated",
-        "_partition",
-        "_pods",
-        "_promoted",
-        "_revision",
-        "_same",
-        "_wanted_revision",
-        "ceiling",
-        "floor",
-        "marks",
-        "updated",
-    )
+    available: int
+    outdated: int
+    wanted_revision: str
+
+
+class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
+    """See `bounds.Reach`."""
+
+    seen: _Seen
+    floor: int
+    ceiling: int
+    updated: int
+    revision: str  # of the last grant
+    same: bool  # nothing but the revision of the snapshot has been granted
+    promoted: bool  # all pods may be updated, and the old revision forgotten
+    condemned: int = 0  # by the present revision
+    condemned_before: int = 0
+    lost: int = 0  # pods of the snapshot that the present revision may have taken
+    lost_before: int = 0
+    partition: int = 0  # the largest so far
+    marks: int = 0  # pods that the last grant may mark
 
     @classmethod
     def of(cls, entry: ClusterLedger, revision: str) -> "CloneSetReach | UnseenReach":
@@ -44,68 +49,68 @@ class CloneSetReach:
         view = entry.view
         if view is None:
             return UnseenReach(revision)
-        self = cls()
-        self._available = self.floor = view.available
-        self._pods = self.ceiling = view.pods
         known = entry.revision
-        self._outdated = view.outdated if known else view.pods
-        self._revision = known
-        self._same = bool(known)
-        self._wanted_revision = revision
-        self._condemned = entry.condemned.get(known, 0)  # by the present revision
-        self._condemned_before = sum(entry.condemned.values()) - self._condemned
-        self._lost = 0  # pods of the snapshot that the present revision may have taken
-        self._lost_before = 0
-        self._partition = 0  # the largest so far
-        self.updated = updated_at_first(entry, revision)
-        self._promoted = known == revision and view.outdated == 0
-        self.marks = 0
-        return self
+        condemned = entry.condemned.get(known, 0)
+        return cls(
+            seen=_Seen(view.available, view.outdated if known else view.pods, revision),
+            floor=view.available,
+            ceiling=view.pods,
+            updated=updated_at_first(entry, revision),
+            revision=known,
+            same=bool(known),
+            promoted=known == revision and view.outdated == 0,
+            condemned=condemned,
+            condemned_before=sum(entry.condemned.values()) - condemned,
+        )
 
     def under(self, grant: Grant) -> "CloneSetReach":
         """Extend it by a grant."""
-        new = CloneSetReach()
-        new._available, new._pods, new._outdated = self._available, self._pods, self._outdated
-        new._wanted_revision = self._wanted_revision
-        new._revision = grant.revision
-        if grant.revision == self._revision:
-            new._same, condemned, before = self._same, self._condemned, self._condemned_before
-            lost, lost_before = self._lost, self._lost_before
+        seen = self.seen
+        if grant.revision == self.revision:
+            same, condemned, before = self.same, self.condemned, self.condemned_before
+            lost, lost_before = self.lost, self.lost_before
         else:
-            new._same, condemned, before = False, 0, self._condemned_before + self._condemned
-            lost, lost_before = 0, self._lost_before + self._lost
+            same, condemned, before = False, 0, self.condemned_before + self.condemned
+            lost, lost_before = 0, self.lost_before + self.lost
         wanted = grant.replicas
         partition = min(grant.partition, wanted)
-        new._partition = max(self._partition, partition)
+        largest = max(self.partition, partition)
         # Old pods may also be made: as many as a partition has asked for.
-        old = max(self._outdated, new._partition) if new._same else max(self.ceiling, new._partition)
+        old = max(seen.outdated if same else self.ceiling, largest)
         to_update = max(0, old - partition)
         too_many = max(0, self.ceiling - wanted)
         surge = 0 if grant.paused else grant.surge
         marked = condemned + before
-
-        new._lost = max(lost, to_update, condemned, too_many)
-        new._lost_before = lost_before
-        taken = new._lost + lost_before + before
+        lost = max(lost, to_update, condemned, too_many)
         floor = max(
-            min(self._available, wanted - min(grant.unavailable, wanted)),
-            self._available - taken,
+            min(seen.available, wanted - min(grant.unavailable, wanted)),
+            seen.available - lost - lost_before - before,
             self.floor - to_update - marked - too_many,
         )
-        new.floor = max(0, min(self.floor, floor))
-        new.ceiling = max(self.ceiling, wanted + min(surge, max(to_update, marked)))
-        new.marks = 0 if grant.paused else min(to_update, grant.unavailable + grant.surge)
-        new._condemned = max(condemned, new.marks)
-        new._condemned_before = before
-        new.updated, new._promoted = self.updated, self._promoted
-        if grant.revision == self._wanted_revision:
+        marks = 0 if grant.paused else min(to_update, grant.unavailable + grant.surge)
+        updated, promoted = self.updated, self.promoted
+        if grant.revision == seen.wanted_revision:
             most = wanted - partition + min(surge, marked)
-            new._promoted = self._promoted or max(most, self.updated) >= wanted
-            new.updated = max(self.updated, wanted if self._promoted else most)
-        return new
+            updated = max(updated, wanted if promoted else most)
+            promoted = promoted or updated >= wanted
+        return CloneSetReach(
+            seen,
+            floor=max(0, min(self.floor, floor)),
+            ceiling=max(self.ceiling, wanted + min(surge, max(to_update, marked))),
+            updated=updated,
+            revision=grant.revision,
+            same=same,
+            promoted=promoted,
+            condemned=max(condemned, marks),
+            condemned_before=before,
+            lost=lost,
+            lost_before=lost_before,
+            partition=largest,
+            marks=marks,
+        )
 
     def after(self, replaced: Outstanding) -> "CloneSetReach":
-        """Extend it by a grant that was replaced: what was decided under it has happened, or is counted as granted."""
+        """Extend it by a grant that was replaced: what it marked is counted as if it still could."""
         return self.under(replaced.grant)
 
 

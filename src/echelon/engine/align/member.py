@@ -176,7 +176,7 @@ class Member:
         if not isinstance(self.reach, DeploymentReach) or not self.reach.several:
             return [0]
         # More pods than ever were granted are pods that have yet to go, and no surplus.
-        most = max(0, self.reach.remembered - self.replicas)
+        most = max(0, self.reach.highest - self.replicas)
         there = min(most, max(0, self.pods - self.replicas))
         sent = self.out.surge if self.out else 0
         return list(dict.fromkeys((there, sent, most)))

@@ -1,18 +1,17 @@
 """A cluster without a snapshot: nothing is available, and everything that was granted may be there."""
 
+import msgspec
+
 from echelon.engine.align.grant import Grant, Outstanding
 
 
-class UnseenReach:
+class UnseenReach(msgspec.Struct, frozen=True, gc=False):
     """Bounds of a cluster that has never reported, whatever its kind."""
 
-    __slots__ = ("ceiling", "floor", "revision", "updated")
-
-    def __init__(self, revision: str, ceiling: int = 0, updated: int = 0) -> None:
-        self.revision = revision
-        self.floor = 0
-        self.ceiling = ceiling
-        self.updated = updated
+    revision: str
+    ceiling: int = 0
+    updated: int = 0
+    floor: int = 0
 
     def under(self, grant: Grant) -> "UnseenReach":
         """Extend it by a grant."""
@@ -20,5 +19,5 @@ class UnseenReach:
         return UnseenReach(self.revision, max(self.ceiling, grant.most), max(self.updated, updated))
 
     def after(self, replaced: Outstanding) -> "UnseenReach":
-        """Extend it by a grant that was replaced: what was decided under it has happened, or is counted as granted."""
+        """Extend it by a grant that was replaced."""
         return self.under(replaced.grant)
