@@ -79,4 +79,4 @@ def _served(row: tuple[int, int, int, int], average: float) -> int:
     # An average that is met exactly is left to be handed out singly, where the order counts.
     if weight <= average * (2 * (share + offset) - 1):
         share -= 1
-    return low if share < low else top if share > top else share
+    return low if share < low else min(share, top)

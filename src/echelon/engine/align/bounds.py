@@ -27,9 +27,17 @@ class Bounds(NamedTuple):
 class Reach(Protocol):
     """How far a member can get under the grants so far."""
 
-    floor: int
-    ceiling: int
-    updated: int
+    @property
+    def floor(self) -> int:
+        """The lowest availability."""
+
+    @property
+    def ceiling(self) -> int:
+        """The most pods."""
+
+    @property
+    def updated(self) -> int:
+        """The most updated pods."""
 
     def under(self, grant: Grant) -> "Reach":
         """Return how far it can get if it may act on one more grant."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from echelon.api.base import IntOrString
 from echelon.engine.align.contract import Contract, Family
+from echelon.engine.align.grant import Grant
 from echelon.engine.int_or_percent import NotIntOrPercent, Rounding, kept_by_partition, resolve
 
 
@@ -20,6 +21,11 @@ class RollingStrategy:
     partition: IntOrString | None = None
     max_unavailable: IntOrString | None = None
     max_surge: IntOrString | None = None
+
+
+def strategy_of(grant: Grant) -> RollingStrategy:
+    """Return what a manifest has to say for a grant; a kind writes of it what it has fields for."""
+    return RollingStrategy(grant.paused, grant.partition, grant.unavailable, grant.surge)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def reason_for(member: Member, slack: Slack, *, paused: bool) -> tuple[Wait, str
 def _why_frozen(member: Member, slack: Slack) -> tuple[Wait, str]:
     if slack.available < 0:
         return Wait.PODS, f"waits until {-slack.available} more pods are available, or sure to stay so, elsewhere"
-    if member.contract.has_partition and slack.updated <= 0 and member.share <= member.updated:
+    if not slack.may_update and member.share <= member.updated:
         return Wait.PARTITION, "waits for the partition to be lowered"
     return Wait.BUDGET, f"waits for budget: {member.work} pods to update, and others hold all of it"
 
@@ -102,6 +102,6 @@ def _why_not_resized(member: Member, slack: Slack) -> tuple[Wait, str]:
         return Wait.BUDGET, f"{way}, and shrinks as pods become available elsewhere"
     if not member.want:
         return Wait.GROUP, f"{way}, and there is no stable template for it until its group is open"
-    if slack.pods > 0 and member.rolling and slack.updated <= 0:
+    if slack.pods > 0 and member.rolling and not slack.may_update:
         return Wait.PARTITION, f"{way}; new pods would be updated ones, and the partition allows no more"
     return Wait.SURGE, f"{way}, and grows as pods go elsewhere"

@@ -57,10 +57,10 @@ def observe(
             entry = _remember_marks(entry, alive)
         grants = _replaced(entry, alive, family, now)
         entry = replace(entry, grants=grants, view=view, revision=_revision_of(entry.grants, alive, view))
-    if entry.view is None or (not reachable and entry.view.settled is None):
+    last = entry.view
+    if last is None or (not reachable and last.settled is None):
         return entry
-    entry = _without_dead(entry, entry.view, family, now, patience)
-    return _settled(entry, entry.view, family, now, patience)
+    return _settled(_without_dead(entry, last, family, now, patience), last, family, now, patience)
 
 
 def next_retirement(entry: ClusterLedger, patience: Patience = PATIENCE) -> float | None:
@@ -99,7 +99,10 @@ def _placed(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
 
 
 def _with_unknown_push(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
-    """A push that is not in the ledger, such as one that came after the backup a hub was restored from: anything goes."""
+    """A push that is not in the ledger, such as one that is younger than the backup a hub was restored from.
+
+    It may permit anything.
+    """
     newest = entry.newest
     if newest is None or view.push_id < newest.id:
         return entry

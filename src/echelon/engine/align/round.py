@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from echelon.engine.align.budgets import Budgets
 from echelon.engine.align.contract import Family
 from echelon.engine.align.decisions import ClusterDecision, Round, reason_for
 from echelon.engine.align.deficits import freeze, take_back
@@ -49,7 +48,8 @@ def align(
         for name, entry in entries.items()
     ]
     next_push = 1 + max((ledger.next_push - 1, *(view.push_id for view in views.values())))
-    stalled = _standing_still(ledger, members, next_push, workload.budgets, now, patience)
+    too_few = sum(each.bounds.floor for each in members) < workload.budgets.least_available
+    stalled = _standing_still(ledger.stalled, members, next_push, now, patience) if too_few else None
     sums = Sums(workload.budgets, members, partition=partition, repairing=stalled is not None and stalled.repairing)
     _decide(workload, sums, members, partition)
 
@@ -174,13 +174,10 @@ def _with_expected(entry: ClusterLedger, member: Member) -> ClusterLedger:
 
 
 def _standing_still(
-    ledger: Ledger, members: Sequence[Member], next_push: int, budgets: Budgets, now: float, patience: Patience
-) -> Stalled | None:
+    before: Stalled | None, members: Sequence[Member], next_push: int, now: float, patience: Patience
+) -> Stalled:
     """Note since when nothing has moved although too few pods are available."""
-    if sum(each.bounds.floor for each in members) >= budgets.least_available:
-        return None
     standing = (next_push, sum(each.updated for each in members), sum(each.pods for each in members))
-    before = ledger.stalled
     if before is not None and before.repairing:
         return before
     if before is None or before.standing != standing:

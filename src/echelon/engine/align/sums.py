@@ -27,7 +27,12 @@ class Slack:
 
     available: int
     pods: int
-    updated: int
+    updated: int | None  # None where no partition keeps pods old
+
+    @property
+    def may_update(self) -> bool:
+        """Whether the partition leaves room for one more updated pod."""
+        return self.updated is None or self.updated > 0
 
 
 class Sums:
@@ -46,7 +51,7 @@ class Sums:
     @property
     def slack(self) -> Slack:
         """What is left."""
-        return Slack(self.available, self.pods, self.updated)
+        return Slack(self.available, self.pods, self.updated if self.updated < _NO_LIMIT // 2 else None)
 
     def admit(
         self, member: Member, grant: Grant, *, takes: bool = False, makes: bool = False, updates: bool = False

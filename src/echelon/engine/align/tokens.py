@@ -75,7 +75,7 @@ def _pass(sums: Sums, members: list[Member]) -> list[Member]:
         surge = apportion(sum(room) + max(0, sums.pods), work, room, upper, missing)
     again = []
     for member, u, s, (u0, s0) in zip(members, missing, surge, held, strict=True):
-        if _grant(sums, member, u, s, u0, s0):
+        if _grant(sums, member, (u, s), (u0, s0)):
             again.append(member)
     return again
 
@@ -96,8 +96,9 @@ def _free(sums: Sums, member: Member, most: int) -> int:
     return min(most, max(0, member.replicas - member.bounds.floor))
 
 
-def _grant(sums: Sums, member: Member, unavailable: int, surge: int, had: int, surged: int) -> bool:
+def _grant(sums: Sums, member: Member, divided: tuple[int, int], held: tuple[int, int]) -> bool:
     """Grant what was divided, or a part of it; tell whether anything was."""
+    (unavailable, surge), (had, surged) = divided, held
     unavailable = max(unavailable, member.contract.least_unavailable) if unavailable or surge else unavailable
     tried = ((unavailable, surge), (unavailable, surged), (had, surge))
     for partition, (u, s) in product(_partitions(sums, member), dict.fromkeys(tried)):
@@ -143,5 +144,5 @@ def _repair(sums: Sums, members: Sequence[Member]) -> None:
         broken = max(0, member.replicas - member.available)
         u0, s0 = member.held
         amount = min(broken - u0, left, member.work)
-        if amount > 0 and _grant(sums, member, u0 + amount, s0, u0, s0):
+        if amount > 0 and _grant(sums, member, (u0 + amount, s0), (u0, s0)):
             left -= amount
