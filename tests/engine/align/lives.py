@@ -1,13 +1,14 @@
 """What happens to a federated rollout in one life, and what must be true in the end."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from echelon.engine.align.decisions import Round, Wait
 from echelon.engine.align.round import align
-from tests.engine.align.world import END, FAMILIES, Outcome, World
+from tests.engine.align.world import END, Outcome, World
 
-EVENTS = {
+EVENTS: dict[str, tuple[str, ...]] = {
     "static": (),
     "template": ("template", "rollback", "broken"),
     "scale": ("scale", "move", "add", "leave"),
@@ -56,7 +57,7 @@ def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] 
 
 
 def _live(world: World) -> str:
-    world._plan_soon()
+    world.plan_soon()
     if not world.run_until(LONG, world.complete):
         return _story(world, "was not born")
     world.begin()
@@ -64,14 +65,14 @@ def _live(world: World) -> str:
     rng = world.rng
     scripts = EVENTS[world.family]
     if world.kind == "StatefulSet":
-        # In order, one that never gets ready stops a StatefulSet for good, whatever comes next: so it does in one cluster.
+        # In order, a pod that never gets ready stops a StatefulSet for good, as it does in one cluster.
         scripts = tuple(script for script in scripts if script != "broken")
     if scripts:
         moment = 0.0
         for _ in range(rng.randint(1, 4)):
             moment += rng.uniform(0.1, 30.0) * rng.choice([0.2, 1.0, 3.0])
             script = rng.choice(scripts)
-            world.at(moment, lambda script=script: _happen(world, rng, script))
+            world.at(moment, partial(_happen, world, rng, script))
         world.run_until(world.now + moment + 1.0, lambda: False)
         if world.wish.template in world.pace.broken:
             world.change(template=f"v{rng.randint(100, 999)}")
@@ -112,49 +113,52 @@ def _rest(world: World) -> str:
 
 
 def _happen(world: World, rng: Random, script: str) -> None:
-    wish = world.wish
-    sizes = dict(wish.sizes)
-    if script == "template":
-        world.change(template=f"v{rng.randint(3, 99)}")
-    elif script == "rollback":
-        world.change(template=rng.choice(["v1", "v2"]))
-    elif script == "broken":
-        name = f"broken-{rng.randint(1, 9)}"
-        world.pace.broken.add(name)
-        world.change(template=name)
-    elif script == "scale":
-        for name in sizes:
-            if rng.random() < 0.6:
-                sizes[name] = max(0, sizes[name] + rng.randint(-4, 5))
-        world.change(sizes=sizes)
-    elif script == "move":
-        giver, taker = rng.choice(list(sizes)), rng.choice(list(sizes))
-        amount = rng.randint(0, sizes[giver])
-        sizes[giver] -= amount
-        sizes[taker] += amount
-        world.change(sizes=sizes)
-    elif script == "add":
-        name = f"d{len(world.members)}"
-        world._add_member(name)
-        sizes[name] = rng.randint(0, 6)
-        world.change(sizes=sizes)
-    elif script == "leave":
-        del sizes[rng.choice(list(sizes))]
-        if sizes:
-            world.change(sizes=sizes)
+    if script in ("template", "rollback", "broken"):
+        _new_template(world, rng, script)
+    elif script in ("scale", "move", "add", "leave"):
+        _resize(world, rng, script)
     elif script in ("crash", "fail"):
         _lose(world, rng, script)
     elif script == "cut":
         name = rng.choice(list(world.members))
         world.note(f"cut {name}")
         world.cut.add(name)
-        world._plan_soon()
-        world.at(rng.uniform(1, 200), lambda: _heal(world, name))
+        world.plan_soon()
+        world.at(rng.uniform(1, 200), lambda: world.heal(name))
     elif script == "knobs":
         _turn(world, rng)
     elif script == "pause":
         world.change(paused=True)
         world.at(rng.uniform(1, 60), lambda: world.change(paused=False))
+
+
+def _new_template(world: World, rng: Random, script: str) -> None:
+    if script == "rollback":
+        world.change(template=rng.choice(["v1", "v2"]))
+        return
+    name = f"v{rng.randint(3, 99)}"
+    if script == "broken":
+        name = f"broken-{rng.randint(1, 9)}"
+        world.pace.broken.add(name)
+    world.change(template=name)
+
+
+def _resize(world: World, rng: Random, script: str) -> None:
+    sizes = dict(world.wish.sizes)
+    if script == "scale":
+        sizes = {name: max(0, size + rng.randint(-4, 5) * (rng.random() < 0.6)) for name, size in sizes.items()}
+    elif script == "move":
+        giver, taker = rng.choice(list(sizes)), rng.choice(list(sizes))
+        amount = rng.randint(0, sizes[giver])
+        sizes[giver] -= amount
+        sizes[taker] += amount
+    elif script == "add":
+        name = f"d{len(world.members)}"
+        world.add_member(name)
+        sizes[name] = rng.randint(0, 6)
+    elif len(sizes) > 1:
+        del sizes[rng.choice(list(sizes))]
+    world.change(sizes=sizes)
 
 
 def _lose(world: World, rng: Random, script: str) -> None:
@@ -171,14 +175,6 @@ def _lose(world: World, rng: Random, script: str) -> None:
             member.fail(pod, rng.uniform(1, 60))
 
 
-def _heal(world: World, name: str) -> None:
-    world.cut.discard(name)
-    world._look(name)
-    if name in world.works:
-        world._deliver(name, world.works[name])
-    world._plan_soon()
-
-
 def _turn(world: World, rng: Random) -> None:
     wish = world.wish
     surge = rng.choice([0, 1, 3]) if world.contract.has_surge else 0
@@ -188,6 +184,3 @@ def _turn(world: World, rng: Random) -> None:
     unavailable = max(unavailable, world.contract.least_unavailable)
     partition = rng.randint(0, wish.total) if world.contract.has_partition and rng.random() < 0.5 else wish.partition
     world.change(unavailable=unavailable, surge=surge, partition=min(partition, wish.total))
-
-
-__all__ = ["FAMILIES", "live"]

@@ -74,18 +74,27 @@ Counts = tuple[int, int, int, int | None]  # pods, available, updated; and told,
 At = Callable[[float, Callable[[], None]], None]
 
 
+@dataclass
+class Surroundings:
+    """What a member lives in: chance, time, and who watches it."""
+
+    rng: Random
+    pace: Pace
+    at: At
+    clock: Callable[[], float]
+    watcher: Watcher
+
+
 class Member:
     """What all kinds have in common: an object with generations, pods, and an agent that looks at them."""
 
-    def __init__(
-        self, name: str, rng: Random, pace: Pace, at: At, clock: Callable[[], float], watcher: Watcher
-    ) -> None:
+    def __init__(self, name: str, surroundings: Surroundings) -> None:
         self.name = name
-        self.rng = rng
-        self.pace = pace
-        self.at = at
-        self.clock = clock
-        self.watcher = watcher
+        self.rng = surroundings.rng
+        self.pace = surroundings.pace
+        self.at = surroundings.at
+        self.clock = surroundings.clock
+        self.watcher = surroundings.watcher
         self.spec: Grant | None = None
         self.version = 0  # of anything on the member
         self.object_version = 0
@@ -262,8 +271,8 @@ class Set:
 class Deployment(Member):
     annotations_count = True
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # the same as of every member
+    def __init__(self, name: str, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings)
         self.sets: dict[str, Set] = {}
         self.recent: list[Grant] = []  # specs under which something may have been decided that has not happened yet
 
@@ -377,8 +386,8 @@ def _seen(each: Set) -> deployment.SetView:
 class Revisioned(Member):
     """A workload that remembers the revision that it comes from."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # the same as of every member
+    def __init__(self, name: str, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings)
         self.current = ""
 
     def count(self) -> Counts:

@@ -3,7 +3,7 @@
 A violation is voluntary: a controller took an available pod, made one or updated one, and right after that the global
 state was outside the limit. They are counted strictly, and with excuses: a removal is excused up to the number of pods
 that died by themselves within one loop before it, since nobody can know of those in time. Where budget is reclaimed
-instead of everything being frozen, what is taken back is paid by pods that have yet to come up: that is waited for, too.
+instead of everything being frozen, what is taken back is paid by pods that have yet to come up, which is waited for.
 
 When somebody changes a limit, a looser one holds at once. A tighter one cannot hold before it has been heard of, nor
 before it was reached for the first time: from then on it does.
@@ -57,6 +57,7 @@ class Oracle:
                 self._note(text, self.limits.most_updated - updated)
 
     def taken(self, member: Member, pod: Pod, *, available: bool) -> None:
+        del member
         self.events += 1
         self._tighten()
         now = self.available

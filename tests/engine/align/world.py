@@ -20,7 +20,15 @@ from echelon.engine.align.retire import Patience
 from echelon.engine.align.round import align
 from echelon.engine.align.view import MemberView
 from echelon.engine.align.workload import OnDeficit, Target, Workload
-from tests.engine.align.members import CloneSet, Deployment, Member, Pace, ParallelStatefulSet, StatefulSet
+from tests.engine.align.members import (
+    CloneSet,
+    Deployment,
+    Member,
+    Pace,
+    ParallelStatefulSet,
+    StatefulSet,
+    Surroundings,
+)
 from tests.engine.align.oracle import Limits, Oracle
 
 KINDS: dict[str, tuple[type[Member], Contract]] = {
@@ -127,7 +135,7 @@ class World:
             limits=Limits(-1, 1 << 30),
         )
         for name in self.names:
-            self._add_member(name)
+            self.add_member(name)
 
     # Time.
 
@@ -149,13 +157,21 @@ class World:
 
     # Members and the way to them.
 
-    def _add_member(self, name: str) -> None:
-        member = self.make(name, self.rng, self.pace, self.at, lambda: self.now, self.oracle)  # type: ignore[call-arg]
+    def add_member(self, name: str) -> None:
+        member = self.make(name, Surroundings(self.rng, self.pace, self.at, lambda: self.now, self.oracle))
         member.changed = lambda: self._look(name)
         self.members[name] = member
         self.oracle.members.append(member)
         self.sent[name] = {}
         self._resync(name)
+
+    def heal(self, name: str) -> None:
+        """A cluster can be reached again."""
+        self.cut.discard(name)
+        self._look(name)
+        if name in self.works:
+            self._deliver(name, self.works[name])
+        self.plan_soon()
 
     def _delay(self) -> float:
         return self.rng.uniform(0.02, 1.0) * self.latency * (5.0 if self.rng.random() < 0.1 else 1.0)
@@ -177,7 +193,7 @@ class World:
             return
         # Reports overtake each other, and the hub has what came last.
         self.views[name] = view
-        self._plan_soon()
+        self.plan_soon()
 
     def _resync(self, name: str) -> None:
         """From time to time an agent reports and applies anew, whatever it has missed."""
@@ -206,7 +222,7 @@ class World:
 
     # The hub.
 
-    def _plan_soon(self) -> None:
+    def plan_soon(self) -> None:
         if not self.planning:
             self.planning = True
             self.at(self.rng.uniform(0.01, 0.3) * self.latency, self._plan)
@@ -239,12 +255,12 @@ class World:
             written = self.works.get(name)
             if newest is not None and (written is None or written.id < newest.id):
                 if crashed and self.rng.random() < 0.5:
-                    self.at(1.0, self._plan_soon)
+                    self.at(1.0, self.plan_soon)
                     continue
                 self.works[name] = newest
                 self._deliver(name, newest)
         if found.look_again_at is not None:
-            self.at(max(0.01, found.look_again_at - self.now + 0.001), self._plan_soon)
+            self.at(max(0.01, found.look_again_at - self.now + 0.001), self.plan_soon)
 
     # What the oracle asks.
 
@@ -273,7 +289,7 @@ class World:
         if "template" in changes:
             self.oracle.change_template()
         self.oracle.change(self._limits())
-        self._plan_soon()
+        self.plan_soon()
 
     def begin(self) -> None:
         """Everything is there and available: from now on the budgets hold."""
