@@ -46,6 +46,7 @@ def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] 
         strict=oracle.strict,
         excused=oracle.excused,
         races=oracle.races,
+        repairs=oracle.repairs,
         stuck=stuck,
         deaths=world.died,
         pushes=world.pushes,

@@ -39,6 +39,8 @@ class Oracle:
     strict: list[str] = field(default_factory=list)
     excused: list[str] = field(default_factory=list)
     races: list[str] = field(default_factory=list)
+    repairs: list[str] = field(default_factory=list)
+    repairing_until: float = -1.0  # broken clusters mend themselves, as the last resort
     events: int = 0
 
     # What happens to pods.
@@ -66,7 +68,9 @@ class Oracle:
         text = f"took {pod.name}: {now} available, and at least {self.limits.least_available} should be"
         # A member that went below its own limit did so by itself; what it owes is not charged to others.
         excess = sum(self._undershot(each) for each in self.members)
-        if now + excess >= self.limits.least_available:
+        if self.clock() <= self.repairing_until:
+            self.repairs.append(f"{self.clock():.2f} {text}")
+        elif now + excess >= self.limits.least_available:
             self.races.append(f"{self.clock():.2f} {text}")
         else:
             self._note(text, now + excess - self.limits.least_available, pod.condemned_at)

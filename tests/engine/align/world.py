@@ -66,6 +66,7 @@ class Outcome:
     strict: list[str]
     excused: list[str]
     races: list[str]
+    repairs: list[str]
     stuck: str
     deaths: int
     pushes: int
@@ -244,6 +245,8 @@ class World:
         found = self.align(self.workload, self.ledger, dict(self.views), self.now, self.patience)
         self.ledger, self.last = found.ledger, found
         self.stable = found.ledger.stable
+        if found.ledger.stalled and found.ledger.stalled.repairing:
+            self.oracle.repairing_until = self.now + self.oracle.loop + self.oracle.back
         crashed = self.rng.random() < 0.03
         for name, grant in found.pushes.items():
             self.pushes += 1

@@ -99,6 +99,17 @@ class Member:
         )
 
     @property
+    def goes_back(self) -> bool:
+        """Whether pods may have the wanted revision from an earlier time."""
+        return self.want in self.entry.former
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no pod is being replaced, as far as anybody knows."""
+        view = self.entry.view
+        return view is not None and view.observed and len(self.entry.grants) == 1 and view.pods >= self.replicas
+
+    @property
     def is_frozen(self) -> bool:
         """Whether its grant lets no update move."""
         grant = self.grant

@@ -113,7 +113,8 @@ def _move(sums: Sums, member: Member) -> None:
     """Send the wanted template in a form that updates nothing; what has no pods may have it at once."""
     if member.replicas == 0:
         sums.admit(member, member.running(1, 0, 0))
-    else:
+    elif sums.slack.updated is None or not member.goes_back or member.is_quiet:
+        # Back on a template that it comes from, a member makes what is missing right then as updated pods.
         freeze(sums, member)
 
 
