@@ -22,8 +22,10 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     """The snapshot, as far as it counts, and the revision that is rolled out."""
 
     available: int
+    updated: int
     outdated: int
     wanted_revision: str
+    back: bool  # the wanted revision may be the one that the member comes from
 
 
 class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
@@ -51,8 +53,9 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
             return UnseenReach(revision)
         known = entry.revision
         condemned = entry.condemned.get(known, 0)
+        updated = min(view.updated, view.pods) if known else 0
         return cls(
-            seen=_Seen(view.available, view.outdated if known else view.pods, revision),
+            seen=_Seen(view.available, updated, view.pods - updated, revision, entry.returning and known == revision),
             floor=view.available,
             ceiling=view.pods,
             updated=updated_at_first(entry, revision),
@@ -91,6 +94,9 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
         updated, promoted = self.updated, self.promoted
         if grant.revision == seen.wanted_revision:
             most = wanted - partition + min(surge, marked)
+            if seen.back:
+                # Then whatever is missing is made as an updated pod.
+                most = max(most, wanted - seen.outdated)
             updated = max(updated, wanted if promoted else most)
             promoted = promoted or updated >= wanted
         return CloneSetReach(

@@ -92,7 +92,7 @@ def _take_promises(sums: Sums, members: Sequence[Member]) -> None:
     """Raise partitions where updates were promised and not made."""
     limit = sums.budgets.most_updated
     rolling = [each for each in members if each.rolling and each.grant is not None]
-    done = [min(each.replicas, each.updated) for each in rolling]
+    done = [each.maybe_updated for each in rolling]
     promised = [max(low, _promise(each)) for each, low in zip(rolling, done, strict=True)]
     kept = apportion(limit, [each.replicas for each in rolling], done, promised)
     for each, before, after in zip(rolling, promised, kept, strict=True):

@@ -104,6 +104,13 @@ class Member:
         return self.want in self.entry.former
 
     @property
+    def maybe_updated(self) -> int:
+        """How many of its pods may have the wanted revision by now, but for what was promised to it."""
+        if self.same or not self.goes_back:
+            return min(self.replicas, self.updated)
+        return min(self.replicas, self.pods)
+
+    @property
     def is_quiet(self) -> bool:
         """Whether no pod is being replaced, as far as anybody knows."""
         view = self.entry.view

@@ -32,7 +32,7 @@ def _promised(member: Member) -> int:
     grant = member.grant
     running = grant is not None and grant.revision == member.want and not member.is_frozen
     promised = grant.replicas - grant.partition if grant is not None and running else 0
-    return min(member.replicas, max(promised, member.updated))
+    return min(member.replicas, max(promised, member.maybe_updated))
 
 
 def _divide(members: Sequence[Member], more: int) -> int:

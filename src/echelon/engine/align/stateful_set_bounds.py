@@ -107,9 +107,10 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
         if grant.revision == seen.wanted_revision:
             most = wanted if seen.anywhere else wanted - (lowest if seen.begun else partition)
             if same:
-                # A pod that is missing from the partition on comes back updated.
+                # A pod that is missing from the partition on comes back updated; on a template that the member comes
+                # from, every pod does.
                 missing = max(0, wanted - seen.updated - seen.outdated)
-                most = seen.updated + to_update + min(missing, wanted - partition)
+                most = seen.updated + to_update + (missing if seen.anywhere else min(missing, wanted - partition))
             updated = max(updated, wanted if promoted else min(most, wanted))
             promoted = promoted or updated >= wanted
         return StatefulSetReach(
