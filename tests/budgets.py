@@ -65,6 +65,7 @@ BUDGETS: Mapping[str, Budget] = {
     "agent of a moving hub": Budget(3, 3, 30),
     "crashes of an agent": Budget(10, 2, 30),
     "crashes of an agent of a moving hub": Budget(8, 2, 30),
+    "federated budgets": Budget(40, 5, 240),
     "leader election": Budget(4, 2, 30),
     "leaders in processes": Budget(10, 8, 60, chained=True),
     "kill -9 of the store": Budget(10, 5, 60, chained=True),

@@ -55,7 +55,7 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
         condemned = entry.condemned.get(known, 0)
         updated = min(view.updated, view.pods) if known else 0
         return cls(
-            seen=_Seen(view.available, updated, view.pods - updated, revision, entry.returning and known == revision),
+            seen=_Seen(view.available, updated, view.pods - updated, revision, comes_from(entry, revision)),
             floor=view.available,
             ceiling=view.pods,
             updated=updated_at_first(entry, revision),
@@ -96,9 +96,12 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
             most = wanted - partition + min(surge, marked)
             if seen.back:
                 # Then whatever is missing is made as an updated pod.
-                most = max(most, wanted - seen.outdated)
+                most = max(most, wanted - seen.outdated) if same else wanted
             updated = max(updated, wanted if promoted else most)
             promoted = promoted or updated >= wanted
+        elif promoted or seen.back:
+            # It comes from the wanted revision, so the old pods that it makes have it.
+            updated = max(updated, partition)
         return CloneSetReach(
             seen,
             floor=max(0, min(self.floor, floor)),
@@ -120,6 +123,12 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
         return self.under(replaced.grant)
 
 
+def comes_from(entry: ClusterLedger, revision: str) -> bool:
+    """Tell whether a member may come from a revision: then pods that it keeps old, or makes anew, have it."""
+    newest = entry.newest
+    return revision in entry.former or (entry.returning and newest is not None and newest.revision == revision)
+
+
 def updated_at_first(entry: ClusterLedger, revision: str) -> int:
     """Return how many pods of a revision a cluster may have at its last snapshot.
 
@@ -130,6 +139,4 @@ def updated_at_first(entry: ClusterLedger, revision: str) -> int:
         return 0
     if entry.revision == revision:
         return view.updated
-    newest = entry.newest
-    back = revision in entry.former or (entry.returning and newest is not None and newest.revision == revision)
-    return view.pods if back else 0 if entry.revision else view.updated
+    return view.pods if comes_from(entry, revision) else 0 if entry.revision else view.updated

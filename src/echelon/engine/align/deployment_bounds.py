@@ -65,7 +65,7 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
             ceiling=told,
             lowest=sizes.lowest if sizes else told,
             highest=sizes.highest if sizes else told,
-            several=outdated > 0 and (updated > 0 or not entry.revision),
+            several=outdated > 0 and (updated > 0 or not entry.revision or len(entry.former) > 1),
             same=bool(entry.revision),
         )
 

@@ -12,21 +12,23 @@ There is no surge. Scaling in takes the last ordinals, whatever else is down.
 import msgspec
 from msgspec.structs import replace
 
-from echelon.engine.align.clone_set_bounds import updated_at_first
+from echelon.engine.align.clone_set_bounds import comes_from, updated_at_first
 from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.unseen import UnseenReach
+
+_FAR = 1 << 30
 
 
 class _Seen(msgspec.Struct, frozen=True, gc=False):
     """The snapshot, as far as it counts, and the revision that is rolled out."""
 
     available: int
+    pods: int
     updated: int
     outdated: int
     wanted_revision: str
-    anywhere: bool  # pods that have the wanted revision may have any ordinal
-    begun: bool  # there are some, all from the lowest partition on
+    back: bool  # the member may come from the wanted revision: pods that have it may have any ordinal
 
 
 class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +43,8 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
     promoted: bool  # all pods may be updated, and the old revision forgotten
     lowest: int  # partition of the revision of the snapshot
     below: int | None  # the ordinal below which all outdated pods are
+    least: int  # partition of grants of the wanted revision, as far as pods may have it
+    first: bool = True  # no grant so far: the next is the one that the snapshot was taken under
     lost: int = 0  # pods of the snapshot that the present revision may have taken
     lost_before: int = 0
     cuts: int = 0
@@ -54,26 +58,27 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
         known, newest = entry.revision, entry.newest
         updated = min(view.updated, view.pods) if known else 0
         outdated = view.pods - updated
-        of_wanted = updated_at_first(entry, revision)
         here = known == revision
+        # What is kept of partitions is about the newest revision; of another one nothing is known.
+        lowest = entry.least_partition if newest is not None and newest.revision == known else 0
         return cls(
             seen=_Seen(
                 view.available,
+                view.pods,
                 updated,
                 outdated,
                 revision,
-                anywhere=of_wanted > 0 and (not here or entry.returning),
-                begun=here and updated > 0,
+                back=comes_from(entry, revision),
             ),
             floor=view.available,
             ceiling=view.pods,
-            updated=of_wanted,
+            updated=updated_at_first(entry, revision),
             revision=known,
             same=bool(known),
             promoted=here and outdated == 0,
-            # What is kept of partitions is about the newest revision; of another one nothing is known.
-            lowest=entry.least_partition if newest is not None and newest.revision == known else 0,
+            lowest=lowest,
             below=entry.outdated_below,
+            least=lowest if here and updated else _FAR,
         )
 
     def under(self, grant: Grant) -> "StatefulSetReach":
@@ -103,26 +108,33 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
             seen.available - lost - lost_before - cuts,
             self.floor - to_update - cut,
         )
-        updated, promoted = self.updated, self.promoted
+        updated, promoted, least = self.updated, self.promoted, self.least
         if grant.revision == seen.wanted_revision:
-            most = wanted if seen.anywhere else wanted - (lowest if seen.begun else partition)
+            least = min(least, partition)
+            most = wanted if seen.back else wanted - least
             if same:
                 # A pod that is missing from the partition on comes back updated; on a template that the member comes
                 # from, every pod does.
                 missing = max(0, wanted - seen.updated - seen.outdated)
-                most = seen.updated + to_update + (missing if seen.anywhere else min(missing, wanted - partition))
+                most = seen.updated + to_update + (missing if seen.back else min(missing, wanted - partition))
             updated = max(updated, wanted if promoted else min(most, wanted))
             promoted = promoted or updated >= wanted
+        elif promoted or seen.back:
+            # It comes from the wanted revision, so the old pods that it makes have it.
+            updated = max(updated, wanted)
         return StatefulSetReach(
             seen,
             floor=max(0, min(self.floor, floor)),
-            ceiling=max(self.ceiling, wanted),
+            # While it still has pods beyond those wanted, some of these may be missing, and come back first.
+            ceiling=max(self.ceiling, seen.pods + wanted if self.first and seen.pods > wanted else wanted),
             updated=updated,
             revision=grant.revision,
             same=same,
             promoted=promoted,
             lowest=lowest,
             below=below,
+            least=least,
+            first=False,
             lost=lost,
             lost_before=lost_before,
             cuts=cuts,
