@@ -72,6 +72,7 @@ BUDGETS: Mapping[str, Budget] = {
     "crashes of policies on a cluster": Budget(8, 2, 30),
     "configuration policies": Budget(3, 3, 40),
     "crashes of configuration policies": Budget(8, 3, 30),
+    "federated budgets": Budget(40, 2, 2),
     "leader election": Budget(4, 2, 30),
     "leaders in processes": Budget(10, 8, 60, chained=True),
     "kill -9 of the store": Budget(10, 5, 60, chained=True),

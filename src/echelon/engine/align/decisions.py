@@ -1,0 +1,107 @@
+"""What a round decided, and for every cluster that does not move, why not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from echelon.engine.align.bounds import Bounds
+from echelon.engine.align.grant import Grant
+from echelon.engine.align.ledger import Ledger
+from echelon.engine.align.member import Member
+from echelon.engine.align.sums import Slack
+
+
+class Wait(StrEnum):
+    """Why a cluster is not further than it is; the reason in a status, for programs."""
+
+    NOTHING = ""  # it is complete
+    UPDATING = "Updating"  # it has what it needs, and is at it
+    REPORT = "WaitingForReport"
+    BUDGET = "WaitingForBudget"
+    SURGE = "WaitingForSurge"
+    PODS = "TooFewAvailable"
+    PARTITION = "BlockedByPartition"
+    GROUP = "WaitingForGroup"
+    PAUSED = "Paused"
+    UNREACHABLE = "ClusterUnreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDecision:
+    """One cluster after a round: its newest grant, what it is charged with, and what it waits for."""
+
+    cluster: str
+    grant: Grant | None
+    pushed: bool  # the grant is new, and to be written
+    bounds: Bounds
+    complete: bool
+    gone: bool  # it was left, and has no pods any more: its work can be deleted
+    wait: Wait
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round decided. The ledger is to be stored before any of the pushes is written."""
+
+    ledger: Ledger
+    pushes: Mapping[str, Grant]
+    decisions: Mapping[str, ClusterDecision]
+    slack: Slack
+    complete: bool  # every cluster has come to all that was asked
+    stalled_since: float | None  # too few pods are available, and nothing has moved since
+    look_again_at: float | None  # when time alone will change something
+
+    def explain(self, cluster: str) -> str:
+        """Tell people what happens next with a cluster, and why not yet."""
+        found = self.decisions.get(cluster)
+        return found.message if found else "is no target"
+
+
+def reason_for(member: Member, slack: Slack, *, paused: bool) -> tuple[Wait, str]:
+    """Return why a cluster is not further than it is."""
+    target = member.target
+    if not target.reachable:
+        charged = len(member.entry.grants)
+        return Wait.UNREACHABLE, f"cannot be reached; {charged} grants stay charged, and its last report counts"
+    if member.changed:
+        return Wait.REPORT, "was sent a new grant, and has to report it"
+    if not target.open and not member.work:
+        return Wait.GROUP, f"keeps the stable template until group {target.group} is open"
+    waiting = member.work > 0 and member.is_frozen
+    if paused and (member.work or member.replicas != target.replicas):
+        return Wait.PAUSED, "the workload is paused"
+    if member.replicas != target.replicas:
+        return _why_not_resized(member, slack)
+    if waiting:
+        return _why_frozen(member, slack)
+    if len(member.entry.grants) > 1 or member.entry.view is None or not member.entry.view.observed:
+        return Wait.REPORT, f"has {len(member.entry.grants)} grants that it might act on, and has to report the last"
+    if member.work:
+        return Wait.UPDATING, f"has {member.work} pods to update"
+    if member.available < member.replicas or member.pods != member.replicas:
+        return Wait.UPDATING, f"{member.available} of {member.replicas} available, {member.pods} there"
+    if not member.same:
+        return Wait.REPORT, "has to report the template that it was sent"
+    return Wait.NOTHING, "is complete"
+
+
+def _why_frozen(member: Member, slack: Slack) -> tuple[Wait, str]:
+    if slack.available < 0:
+        return Wait.PODS, f"waits until {-slack.available} more pods are available, or sure to stay so, elsewhere"
+    if not slack.may_update and member.share <= member.updated:
+        return Wait.PARTITION, "waits for the partition to be lowered"
+    return Wait.BUDGET, f"waits for budget: {member.work} pods to update, and others hold all of it"
+
+
+def _why_not_resized(member: Member, slack: Slack) -> tuple[Wait, str]:
+    way = f"has {member.replicas} of {member.target.replicas} replicas"
+    if member.replicas > member.target.replicas:
+        if slack.available < 0:
+            return Wait.PODS, f"{way}, and too few pods are available to take one away"
+        return Wait.BUDGET, f"{way}, and shrinks as pods become available elsewhere"
+    if not member.want:
+        return Wait.GROUP, f"{way}, and there is no stable template for it until its group is open"
+    if slack.pods > 0 and member.rolling and not slack.may_update:
+        return Wait.PARTITION, f"{way}; new pods would be updated ones, and the partition allows no more"
+    return Wait.SURGE, f"{way}, and grows as pods go elsewhere"
