@@ -7,7 +7,7 @@ from statistics import median
 import click
 import uvloop
 
-from bench import placement, policies, report, rollout, runtime, waves
+from bench import align, gangs, makespan, placement, pods, policies, report, rollout, runtime, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -22,7 +22,21 @@ Figures = dict[str, float]
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument(
     "what",
-    type=click.Choice(["hub", "pipeline", "runtime", "rollout", "placement", "waves", "policies"]),
+    type=click.Choice(
+        [
+            "hub",
+            "pipeline",
+            "runtime",
+            "rollout",
+            "placement",
+            "align",
+            "makespan",
+            "pods",
+            "gangs",
+            "waves",
+            "policies",
+        ]
+    ),
     required=False,
 )
 @click.option("--clusters", default=10_000, show_default=True, type=click.IntRange(min=10), help="Size of the fleet.")
@@ -41,8 +55,9 @@ def main(
 ) -> None:
     """Measure the hub as its clients see it, and a create from inside, stage by stage.
 
-    And what the runtime costs a controller, a decision a rollout, a label the placements, and how long changes take to
-    reach a whole fleet. WHAT limits it to one of these. The hub is a child process with a data directory of its own.
+    And what the runtime costs a controller, a decision a rollout, a label the placements, a round a federated workload,
+    many pods their cluster, gangs of pods their set, and how long changes take to reach a whole fleet. WHAT limits it
+    to one of these. The hub is a child process with a data directory of its own.
     """
     progress = Progress()
     figures: Figures = {}
@@ -76,6 +91,10 @@ class _Ours:
     measures: list[runtime.Measure] = field(default_factory=list)
     decisions: list[rollout.Decided] = field(default_factory=list)
     growths: list[placement.Growth] = field(default_factory=list)
+    rounds: list[align.Aligned] = field(default_factory=list)
+    makespans: list[makespan.Makespan] = field(default_factory=list)
+    crowds: list[pods.Crowd] = field(default_factory=list)
+    sets: list[gangs.Lap] = field(default_factory=list)
     laps: list[waves.Lap] = field(default_factory=list)
     memory: float = 0.0
     enforced: list[policies.Lap] = field(default_factory=list)
@@ -92,6 +111,14 @@ class _Ours:
             self.decisions = rollout.measure(progress)
         if what in (None, "placement"):
             self.growths = placement.measure(progress)
+        if what in (None, "align"):
+            self.rounds = align.measure(progress, min(clusters, align.CLUSTERS))
+        if what in (None, "makespan"):
+            self.makespans = makespan.measure(progress)
+        if what in (None, "pods"):
+            self.crowds = pods.measure(progress, min(clusters, pods.PODS))
+        if what in (None, "gangs"):
+            self.sets = gangs.measure(progress, min(clusters, gangs.PODS))
         if what in (None, "waves"):
             self.laps, self.memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
         if what in (None, "policies"):
@@ -102,6 +129,10 @@ class _Ours:
             "runtime": {one.title: one.value for one in self.measures},
             "rollout": {one.title: one.milliseconds for one in self.decisions},
             "placement": {one.title: one.ratio for one in self.growths},
+            "align": {one.title: one.milliseconds for one in self.rounds},
+            "makespan": {one.title: one.ratio for one in self.makespans},
+            "pods": {one.title: one.microseconds for one in self.crowds},
+            "gangs": gangs.figures(self.sets),
             "waves": {one.title: one.seconds for one in self.laps},
             "policies": {one.title: one.value for one in self.enforced},
         }
@@ -111,6 +142,10 @@ class _Ours:
         tables += [runtime.table(self.measures)] if self.measures else []
         tables += [rollout.table(self.decisions)] if self.decisions else []
         tables += [placement.table(self.growths)] if self.growths else []
+        tables += [align.table(self.rounds)] if self.rounds else []
+        tables += [makespan.table(self.makespans)] if self.makespans else []
+        tables += [pods.table(self.crowds)] if self.crowds else []
+        tables += [gangs.table(self.sets)] if self.sets else []
         tables += [waves.table(self.laps, self.memory)] if self.laps else []
         tables += [policies.table(self.enforced)] if self.enforced else []
         return tables

@@ -52,7 +52,8 @@ def table(figures: Sequence[Aligned]) -> str:
     """Return the figures."""
     rows = [("one round", "measured", "limit", "pushes")]
     rows += [(one.title, f"{one.milliseconds:.1f} ms", f"{LIMIT:g} ms", f"{one.pushes:,}") for one in figures]
-    return report.aligned(rows)
+    ratio = figures[-1].milliseconds / figures[0].milliseconds
+    return f"{report.aligned(rows)}\n\nten times the replicas: {ratio:.2f} times the time"
 
 
 def _measure(clusters: int, replicas: int) -> Aligned:

@@ -25,6 +25,7 @@ from echelon.controllers.running import freeze
 from echelon.engine.rollout.control import PAUSED
 from echelon.fleet.local import Local, Settings
 from echelon.kube.client import Client, MergePatch
+from echelon.kube.errors import NotFound
 
 NS = "bench"
 CLUSTERS = 1_000
@@ -81,15 +82,17 @@ class _Bench:
 
     async def first_pass(self) -> list[Lap]:
         """Have policies that nobody may enforce yet, and wait until everybody has looked at them."""
-        begun = time.monotonic()
+        begun, cpu = time.monotonic(), time.process_time()
         for number in range(POLICIES):
             await self._create(POLICY, f"policy-{number}", NS, {PAUSED: "true"}, spec=_spec(f"policy-{number}", "1"))
         await self._until(lambda replica: replica["status"].get("rolloutStatus") == "ToApply")
-        placed = time.monotonic() - begun
+        placed, spent = time.monotonic() - begun, time.process_time() - cpu
         await self._until(_is_evaluated)
         return [
             Lap("first pass: every cluster has them, and waits", placed, "s", 30),
-            Lap("first pass: every cluster has reported on them", time.monotonic() - begun, "s", 0),
+            Lap("first pass: CPU until then", spent, "s", 0),
+            Lap("every cluster has reported on them", time.monotonic() - begun, "s", 0),
+            Lap("CPU until then", time.process_time() - cpu, "s", 0),
         ]
 
     async def roll_out(self) -> list[Lap]:
@@ -117,14 +120,25 @@ class _Bench:
             self.told += event.type == "MODIFIED"
 
     async def _until(self, holds: Callable[[JSONObject], bool]) -> None:
-        """Wait until something holds for every replica of every policy."""
-        wanted = POLICIES * self.clusters
+        """Wait until something holds for every replica of every policy.
+
+        To read ten thousand of them takes a while of the core that the others want to have, so each is waited for.
+        """
+        namespaces = list(self.local.fleet.members)
+        waiting = [(f"{NS}.policy-{number}", each) for each in namespaces for number in range(POLICIES)]
         while True:
-            await asyncio.sleep(0.5)
-            listed = (await self.client.list(POLICY.untyped())).items
-            replicas = [each for each in listed if each["metadata"]["namespace"] != NS]
-            if len(replicas) == wanted and all(holds({"status": {}, **each}) for each in replicas):
+            while waiting and await self._holds(holds, *waiting[-1]):
+                waiting.pop()
+            if not waiting:
                 return
+            await asyncio.sleep(0.1)
+
+    async def _holds(self, holds: Callable[[JSONObject], bool], name: str, namespace: str) -> bool:
+        try:
+            replica = await self.client.get(POLICY.untyped(), name, namespace)
+        except NotFound:
+            return False
+        return holds({"status": {}, **replica})
 
     async def _create(
         self, kind: Kind[Any], name: str, namespace: str = "", annotations: dict[str, str] | None = None, **fields: Any

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Generator
+from itertools import islice
 
 import pytest
 from hypothesis import settings
@@ -35,13 +36,38 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("lives", names, indirect=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what is long: tests of a group, which one worker gets in one piece from there, and simulations."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for `make test-all`, and have what is long begun early, so that nobody waits for it at the end.
+
+    A group is not torn apart: its tests share something that takes long to start.
+    """
     for item in items if not os.environ.get(FULL) else ():
         if item.get_closest_marker("full"):
             item.add_marker(pytest.mark.skip("left to make test-all"))
-    long = ("xdist_group", LIVES)
-    items.sort(key=lambda item: next((n for n, name in enumerate(long) if item.get_closest_marker(name)), len(long)))
+    long: dict[str, list[pytest.Item]] = {}
+    others: list[pytest.Item] = []
+    for item in items:
+        if group := item.get_closest_marker("xdist_group"):
+            long.setdefault(group.args[0], []).append(item)
+        elif item.get_closest_marker(LIVES) or item.get_closest_marker("long"):
+            long[item.nodeid] = [item]
+        else:
+            others.append(item)
+    items[:] = dealt(list(long.values()), others, getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def dealt(long: list[list[pytest.Item]], others: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Return tests in such an order that each worker, who is given an equal part of it at first, begins with long ones.
+
+    Those with most tests are dealt first. A worker that is done with its part takes from the ends of other parts.
+    """
+    hands: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for number, tests in enumerate(sorted(long, key=len, reverse=True)):
+        hands[number % workers] += tests
+    size = (sum(map(len, hands)) + len(others)) // workers
+    rest = iter(others)
+    order = [test for hand in hands for test in (*hand, *islice(rest, max(0, size - len(hand))))]
+    return [*order, *rest]
 
 
 @pytest.fixture

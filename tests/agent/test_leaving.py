@@ -18,8 +18,8 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.work import MANIFEST_WORK
+from echelon.controllers.cluster.belongings import agent_group
 from echelon.controllers.cluster.leaving import FINALIZER
-from echelon.controllers.cluster.registration import agent_group
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import run, running
 from echelon.hub.access.identity import User

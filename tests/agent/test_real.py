@@ -28,7 +28,7 @@ from echelon.api.rbac import ROLE, ROLE_BINDING
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, ManifestWork
 from echelon.api.work import GROUP as WORK_GROUP
-from echelon.controllers.cluster.registration import agent_group
+from echelon.controllers.cluster.belongings import agent_group
 from echelon.kube.client import ApplyPatch, MergePatch
 from echelon.kube.config import load
 from echelon.kube.errors import AlreadyExists, Conflict, NotFound

@@ -14,7 +14,7 @@ from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP, NODE
 from echelon.api.namespaces import NAMESPACE
-from echelon.controllers.cluster.registration import agent_group
+from echelon.controllers.cluster.belongings import agent_group
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import run, running
 from echelon.hub.access.identity import User

@@ -278,13 +278,17 @@ def target(resource: str, name: str, group: str = "", namespace: str = "default"
     return {"group": group, "resource": resource, "name": name, "namespace": namespace}
 
 
+async def serve(where: Server, groups: Sequence[str]) -> None:
+    for definition in registry.crds():
+        if definition["spec"]["group"] in groups:
+            await where.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+
+
 async def server(groups: Sequence[str], seed: int) -> Server:
     cluster = memory_cluster(clock=running().clock.now, seed=seed)
     await bootstrap(cluster)
     made = Server(cluster, InProcessClient(cluster, ROOT, field_manager=MANAGER))
-    for definition in registry.crds():
-        if definition["spec"]["group"] in groups:
-            await made.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+    await serve(made, groups)
     cluster.store.on_commit(lambda change: made.commits.append(f"{change.type} {_named(change)}"))
     return made
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -73,7 +74,7 @@ WORDS = frozenset(
 
 
 def changed(**changes: Any) -> Kind[Widget]:
-    return Kind(**{**vars(WIDGET), **changes})
+    return replace(WIDGET, **changes)
 
 
 def version(kind: Kind[Widget]) -> JSONObject:

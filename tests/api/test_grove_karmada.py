@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from echelon.api import grove, karmada, kruise
+from echelon.api import grove, karmada, kruise, propagation
 from echelon.api.base import JSONObject
 from echelon.api.crd import check_structural, crd
 from echelon.api.kinds import Kind
@@ -24,7 +24,8 @@ from echelon.hub.schema.structural import Structural
 from echelon.hub.schema.validation import Validator
 
 HERE = Path(__file__).parent
-KINDS: dict[str, Kind[Any]] = {kind.kind: kind for module in (grove, karmada, kruise) for kind in module.KINDS}
+MODULES = (grove, karmada, kruise, propagation)
+KINDS: dict[str, Kind[Any]] = {kind.kind: kind for module in MODULES for kind in module.KINDS}
 TABLES: dict[str, JSONObject] = {
     kind: table
     for path in sorted((HERE / "spec_tables_grove_karmada").glob("*.yaml"))
@@ -97,7 +98,8 @@ def test_a_kind_is_served_as_its_table_says(name: str) -> None:
     served = table["served"]
     assert (kind.group, kind.version, kind.plural) == (served["group"], served["version"], served["plural"])
     assert list(kind.short_names) == served["short"]
-    assert (kind.status, kind.namespaced, kind.builtin) == (True, True, False)
+    assert (kind.status, kind.namespaced) == (served.get("status", True), served.get("namespaced", True))
+    assert not kind.builtin
     assert (kind.scale.selector if kind.scale else None) == served.get("scale")
     assert [column.name for column in kind.columns if column.name in table["columns"]] == table["columns"]
 
@@ -217,6 +219,27 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         lambda d: d["spec"]["template"]["topologyConstraint"]["pack"].update(required="region"),
         f"{TEMPLATE}.topologyConstraint",
     ),
+    "a clique's topology changes": (
+        lambda d: cliques(d)[0]["topologyConstraint"]["pack"].update(preferred="rack"),
+        f"{TEMPLATE}.cliques[0].topologyConstraint",
+    ),
+    "a group's topology goes": (
+        lambda d: group(d).pop("topologyConstraint"),
+        f"{TEMPLATE}.podCliqueScalingGroups[0].topologyConstraint",
+    ),
+    "a clique's scheduler changes": (
+        lambda d: [each["spec"]["podSpec"].update(schedulerName="other") for each in cliques(d)],
+        f"{TEMPLATE}.cliques[0].spec.podSpec.schedulerName",
+    ),
+    "claim templates change": (
+        lambda d: d["spec"]["template"]["resourceClaimTemplates"][0].update(templateSpec={}),
+        f"{TEMPLATE}.resourceClaimTemplates",
+    ),
+    "a group's sharing goes": (
+        lambda d: group(d).pop("resourceSharing"),
+        f"{TEMPLATE}.podCliqueScalingGroups[0].resourceSharing",
+    ),
+    "a set's sharing goes": (lambda d: d["spec"]["template"].pop("resourceSharing"), f"{TEMPLATE}.resourceSharing"),
     "sharing goes": (lambda d: cliques(d)[0].pop("resourceSharing"), f"{TEMPLATE}.cliques[0].resourceSharing"),
     "a group goes": (
         lambda d: d["spec"]["template"].pop("podCliqueScalingGroups"),
@@ -241,6 +264,11 @@ ALLOWED: dict[str, Edit] = {
     "a clique's size": lambda d: cliques(d)[0]["spec"].update(replicas=5),
     "a clique's scaling": lambda d: cliques(d)[0]["spec"].pop("autoScalingConfig"),
     "a group's size": lambda d: group(d).update(replicas=6),
+    "a brake in mid-roll": lambda d: d["spec"].update(updateStrategy={"type": "OnDelete"}),
+    "the service": lambda d: d["spec"]["template"].update(headlessServiceConfig={"publishNotReadyAddresses": False}),
+    "a clique's limits": lambda d: cliques(d)[0].update(rollingUpdate={"maxUnavailable": 3}),
+    "a clique's annotations": lambda d: cliques(d)[0].update(annotations={"note": "core"}),
+    "a group's scaling": lambda d: group(d).update(scaleConfig={"minReplicas": 3, "maxReplicas": 9}),
     "a group's annotations": lambda d: group(d).update(annotations={}),
 }
 
@@ -264,14 +292,18 @@ def test_everything_else_of_a_set_may_change(name: str) -> None:
     assert complaints(*edited(ALLOWED[name])) == []
 
 
-def test_the_order_may_change_when_cliques_start_in_any_order() -> None:
+@pytest.mark.parametrize(
+    ("startup", "field"),
+    [("AnyOrder", []), ("InOrder", [f"{TEMPLATE}.cliques"]), ("Explicit", [f"{TEMPLATE}.cliques"])],
+)
+def test_the_order_may_change_when_cliques_start_in_any_order_only(startup: str, field: list[str]) -> None:
     def edit(doc: JSONObject) -> None:
         cliques(doc).reverse()
 
     new, old = edited(edit)
     for doc in (new, old):
-        doc["spec"]["template"]["cliqueStartupType"] = "CliqueStartupTypeAnyOrder"
-    assert complaints(new, old) == []
+        doc["spec"]["template"]["cliqueStartupType"] = f"CliqueStartupType{startup}"
+    assert complaints(new, old) == field
 
 
 # --- pods inside ------------------------------------------------------------------------------------------------------

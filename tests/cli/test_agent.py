@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
 from echelon.agent.agent import FAMILIES
+from echelon.agent.policy.family import policy_controllers
 from echelon.agent.work_controllers import work_controllers
+from echelon.agent.workload.family import workload_controllers
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
@@ -77,6 +80,7 @@ async def run_agent_until(hub: Hub, kubeconfig: Path, expected: list[str], *opti
         await agent.wait()
 
 
+@pytest.mark.long
 def test_records_are_named_after_the_address_as_the_kubeconfig_has_it_and_another_name_takes_them_over(
     tmp_path: Path,
 ) -> None:
@@ -90,9 +94,11 @@ def test_records_are_named_after_the_address_as_the_kubeconfig_has_it_and_anothe
     asyncio.run(story())
 
 
-def test_an_agent_can_leave_policies_alone() -> None:
-    assert families_with(policies=True) == list(FAMILIES)
-    assert families_with(policies=False) == [work_controllers]
+def test_an_agent_can_leave_policies_and_federated_workloads_alone() -> None:
+    assert families_with(policies=True, workloads=True) == list(FAMILIES)
+    assert families_with(policies=False, workloads=True) == [work_controllers, workload_controllers]
+    assert families_with(policies=True, workloads=False) == [work_controllers, policy_controllers]
+    assert families_with(policies=False, workloads=False) == [work_controllers]
 
 
 def test_a_hash_that_cannot_be_part_of_a_name_is_refused() -> None:

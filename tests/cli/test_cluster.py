@@ -1,7 +1,7 @@
 """`echelon cluster detach` against a hub with controllers, with and without an agent."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +20,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP
+from echelon.api.karmada import WORK
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import MANIFEST_WORK
@@ -80,13 +81,13 @@ class Place:
 
 
 @asynccontextmanager
-async def place(directory: Path) -> AsyncIterator[Place]:
+async def place(directory: Path, kinds: Sequence[str]) -> AsyncIterator[Place]:
     hub = await Hub.start(Settings(clusters=["eu-1"]))
     here = Place(hub, directory / "kubeconfig", [])
     try:
         client = hub.client()
         for definition in registry.crds():
-            if definition["spec"]["names"]["kind"] in ("ManagedCluster", "ManifestWork"):
+            if definition["spec"]["names"]["kind"] in kinds:
                 await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
         write_kubeconfig(hub, here.kubeconfig)
         made = Controllers(
@@ -132,9 +133,13 @@ async def held_by_an_agent_that_is_gone(here: Place) -> None:
     await here.hub.client().patch(LEASE, "managed-cluster-lease", body, "eu-1")
 
 
-def told(story: Callable[[Place], Awaitable[None]], directory: Path) -> None:
+def told(
+    story: Callable[[Place], Awaitable[None]],
+    directory: Path,
+    kinds: Sequence[str] = ("ManagedCluster", "ManifestWork"),
+) -> None:
     async def run() -> None:
-        async with place(directory) as here:
+        async with place(directory, kinds) as here:
             await story(here)
 
     asyncio.run(run())
@@ -174,6 +179,26 @@ def test_without_an_agent_the_command_says_so_and_force_ends_it_and_names_what_s
         assert not await here.has(MANAGED_CLUSTER, "eu-1")
 
     told(story, tmp_path)
+
+
+def test_force_ends_the_works_of_federated_workloads_too(tmp_path: Path) -> None:
+    async def story(here: Place) -> None:
+        space, client = "karmada-es-eu-1", here.hub.client()
+        await here.until(lambda: here.has(NAMESPACE, space))
+        await create(client, WORK, "web", {"workload": {"manifests": []}}, space)
+        identifier = {"ordinal": 0, "version": "v1", "kind": "Deployment", "resource": "deployments", "name": "web"}
+        told = {"manifestStatuses": [{"identifier": {**identifier, "group": "apps", "namespace": "default"}}]}
+        await client.patch(WORK.untyped(), "web", MergePatch({"status": told}), space, subresource="status")
+        held = {"metadata": {"finalizers": ["karmada.io/execution-controller"]}}
+        await client.patch(WORK.untyped(), "web", MergePatch(held), space)
+        waiting = (await here.detach("eu-1", "--timeout", "1", code=1)).output
+        assert "waits for works to end" in waiting
+        forced = (await here.detach("eu-1", "--force")).output
+        assert "Deployment default/web of web" in forced
+        assert "cluster eu-1 has left the fleet" in forced
+        assert not await here.has(NAMESPACE, space)
+
+    told(story, tmp_path, ("ManagedCluster", "ManifestWork", "Work"))
 
 
 def test_one_can_leave_without_waiting_and_a_name_that_is_mistyped_hurts_nobody(tmp_path: Path) -> None:

@@ -104,6 +104,32 @@ def test_what_controllers_of_policies_need_is_printed_with_its_guard_when_they_a
     assert not [name for name in names(printed()) if "policy.open" in name or "apps.open" in name]
 
 
+def test_what_federated_workloads_need_is_printed_when_they_are_named() -> None:
+    documents = printed("--controllers", "workloads")
+    found = names(documents)
+    assert [name for name in found if name.endswith((".karmada.io", ".echelon.dev"))] == [
+        "clusteroverridepolicies.policy.karmada.io",
+        "clusterpropagationpolicies.policy.karmada.io",
+        "overridepolicies.policy.karmada.io",
+        "propagationpolicies.policy.karmada.io",
+        "resourcebindings.work.karmada.io",
+        "rolloutledgers.echelon.dev",
+        "works.work.karmada.io",
+    ]
+    assert {PLACEMENTS, "managedclusters.cluster.open-cluster-management.io"} <= set(found)
+    assert not [name for name in names(printed()) if "karmada" in name]
+
+
+def test_what_sets_of_pod_cliques_need_is_printed_when_they_are_named() -> None:
+    assert names(printed("--controllers", "pod-cliques")) == [
+        "podcliques.grove.io",
+        "podcliquescalinggroups.grove.io",
+        "podcliquesets.grove.io",
+        "podgangs.scheduler.grove.io",
+    ]
+    assert not [name for name in names(printed()) if "grove" in name]
+
+
 def test_everything_is_printed_when_asked_for(everything: list[dict[str, Any]]) -> None:
     documents = printed("--all")
     assert documents[: len(everything)] == everything

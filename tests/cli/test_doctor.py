@@ -15,6 +15,7 @@ from tests.hub.conftest import HubProcess
 from echelon.api import guards, registry
 from echelon.api.base import JSONObject
 from echelon.api.crd import crd
+from echelon.api.grove import POD_CLIQUE_SET
 from echelon.api.policy import POLICY
 from echelon.cli import main
 
@@ -24,7 +25,7 @@ SETS = "manifestworkreplicasets.work.open-cluster-management.io"
 BINDINGS = "/apis/cluster.open-cluster-management.io/v1beta2/namespaces/default/managedclustersetbindings"
 
 
-CLUSTERS = tuple(f"hub-{number}" for number in range(9))
+CLUSTERS = tuple(f"hub-{number}" for number in range(10))
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,28 @@ def test_a_hub_that_does_not_measure_the_names_of_policies_is_told_what_to_insta
     assert found["fix"] == "echelon crds echelon-policy-name | kubectl apply --server-side -f -"
 
 
+def test_a_foreign_definition_of_sets_and_groves_operator_at_work_are_named(hub: OneHub) -> None:
+    api = hub.api
+    install(api)
+    guard(api)
+    assert not [name for name in hub.found(0) if name.startswith("pod-clique")], "nobody asked for sets"
+    definition = crd(POD_CLIQUE_SET)
+    del definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"][
+        "outdatedPods"
+    ]
+    api.ok("POST", CRDS, definition)
+    spec = {"holderIdentity": "grove-7f9"}
+    meta = {"name": "grove-operator-leader-election"}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+    api.ok("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
+    checks = hub.found()
+    told = {name: each["items"] for name, each in checks.items() if each["state"] != "ok"}
+    assert told == {
+        "pod-clique-fields": ["status.outdatedPods"],
+        "pod-clique-rival": ["grove-7f9 holds the lease default/grove-operator-leader-election"],
+    }
+
+
 def test_what_the_user_may_not_see_is_unknown_and_not_well(hub: OneHub, tmp_path: Path) -> None:
     api = hub.api
     install(api)
@@ -204,4 +227,5 @@ def test_what_the_user_may_not_see_is_unknown_and_not_well(hub: OneHub, tmp_path
     assert result.exit_code == 1
     states = {each["check"]: each["state"] for each in json.loads(result.output)}
     assert states.pop("kinds") == "ok"
-    assert states == dict.fromkeys(("policies", "bindings", "status", "policy-names", "policy-fields"), "unknown")
+    policies = ("policies", "bindings", "status", "policy-names", "policy-fields")
+    assert states == dict.fromkeys((*policies, "pod-clique-fields", "pod-clique-rival"), "unknown")

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from echelon.cli import main
-from echelon.controllers.running import NAMES, POLICY_NAMES
+from echelon.controllers.running import NAMES, POLICY_NAMES, WORKLOADS
 from echelon.controllers.settings import ControllerSettings
 
 
@@ -43,6 +43,21 @@ def test_policies_without_a_strategy_go_everywhere_only_if_that_is_said(
     assert [each.allow_all for each in found] == [allowed]
 
 
-def test_the_help_names_all_controllers_that_are_needed_with_policies() -> None:
+@pytest.mark.parametrize("adopts", [True, False])
+def test_bindings_of_karmada_are_taken_over_only_if_that_is_said(adopts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[ControllerSettings] = []
+
+    def serve(options: Any) -> None:
+        found.append(options.controllers)
+
+    module = importlib.import_module("echelon.cli.run")
+    monkeypatch.setattr(module, "_serve", serve)
+    monkeypatch.setattr(module, "run_main", lambda _: None)
+    done = CliRunner().invoke(main, ["run", *(["--adopt-bindings"] if adopts else [])])
+    assert done.exit_code == 0, done.output
+    assert [each.adopt_bindings for each in found] == [adopts]
+
+
+def test_the_help_names_all_controllers_that_are_needed_with_policies_and_workloads() -> None:
     done = CliRunner().invoke(main, ["run", "--help"])
-    assert ",".join((*NAMES, *POLICY_NAMES)) in "".join(done.output.replace("\\", "").split())
+    assert ",".join((*NAMES, *POLICY_NAMES, WORKLOADS)) in "".join(done.output.replace("\\", "").split())

@@ -28,6 +28,8 @@ ROLLOUTS = {
     "own-condition": ("batch", "migrate"),
 }
 PATIENCE_SECONDS = 120.0
+
+pytestmark = pytest.mark.xdist_group("up")
 IMAGE = "/spec/manifestWorkTemplate/workload/manifests/1/spec/template/spec/containers/0/image"
 
 
@@ -215,6 +217,41 @@ def test_a_mistyped_placement_takes_nothing_away_until_somebody_approves_it(
     rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS))
 
 
+def test_a_set_of_pod_cliques_on_one_cluster_is_worked_through_after_an_edit(
+    kube: Callable[..., str], rollout: Callable[..., Result]
+) -> None:
+    there = ("--context", "echelon-eu-1")
+    for each in ("inference", "on-delete"):
+        kube(*there, "apply", "-f", str(EXAMPLES / f"pod-cliques-{each}.yaml"))
+    for name in ("chat", "podcliqueset/trainer"):
+        said = rollout("watch", name, *there, "--timeout", str(PATIENCE_SECONDS)).output
+        assert said.splitlines()[-1].startswith("complete")
+    path = "/spec/template/cliques/0/spec/podSpec/containers/0/image"
+    edit = json.dumps([{"op": "replace", "path": path, "value": "registry.example.com/trainer:1.1"}])
+    kube(*there, "patch", "podcliqueset", "trainer", "--type=json", "-p", edit)
+    _wait(lambda: "complete, pods outdated" in rollout("status", "pcs/trainer", *there).output)
+    left = json.loads(rollout("outdated", "trainer", *there, "-o", "json").output)
+    assert {each["revision"] for each in left} == {1}
+    assert len(left) == 4
+    said = rollout("outdated", "trainer", *there, "--delete", "--max", "50%", "--dry-run").output
+    assert said.count("would be deleted") == 1, "three of four are needed"
+    assert "3 stay: trainer-0-worker has 3 ready pods and needs 3" in said
+    assert "1 of 4" not in rollout("promote", "trainer", *there, code=1).output
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while json.loads(rollout("outdated", "trainer", *there, "-o", "json").output):
+        assert time.monotonic() < deadline
+        rollout("outdated", "trainer", *there, "--delete", "--max", "100%")
+        time.sleep(0.2)
+    rollout("watch", "trainer", *there, "--updated", "--timeout", str(PATIENCE_SECONDS))
+    rollout("undo", "trainer", *there)
+    _wait(lambda: "complete, pods outdated" in rollout("status", "trainer", *there).output)
+    stored = json.loads(rollout("history", "trainer", *there, "-o", "json").output)
+    assert [(each["revision"], each["images"]) for each in stored] == [
+        (2, "worker=registry.example.com/trainer:1.1"),
+        (3, "worker=registry.example.com/trainer:1.0"),
+    ]
+
+
 def test_rollouts_are_listed_and_what_does_not_exist_is_named(
     rollout: Callable[..., Result], kube: Callable[..., str]
 ) -> None:
@@ -222,7 +259,7 @@ def test_rollouts_are_listed_and_what_does_not_exist_is_named(
     rollout("watch", "feature-flags", "-n", "settings", "--timeout", str(PATIENCE_SECONDS))
     listed = rollout("list", "-A").output.splitlines()
     assert listed[0].split() == ["NAMESPACE", "NAME", "STATE", "DONE", "INFLIGHT", "FAILED", "AT", "REVISION", "AGE"]
-    assert any(line.split()[:3] == ["settings", "feature-flags", "complete"] for line in listed)
+    assert ["settings", "feature-flags", "complete"] in [line.split()[:3] for line in listed]
     assert '"nothing" not found' in rollout("status", "nothing", "-n", "settings", code=1).output
     assert "No rollouts found in namespace empty." in rollout("list", "-n", "empty").output
 

@@ -40,7 +40,7 @@ ONLY_THERE = {
         ".spec.template.metadata.labels.controller-uid",
     },
     "PersistentVolumeClaim": {".metadata.finalizers"},
-    "Pod": {".spec.preemptionPolicy", ".spec.priority", ".spec.tolerations", ".status.conditions"},
+    "Pod": {".spec.preemptionPolicy", ".spec.priority"},
     "Service": {".spec.clusterIP", ".spec.clusterIPs[0]"},
     "StatefulSet": {f".spec.volumeClaimTemplates[0].{name}" for name in ("apiVersion", "kind", "status")},
 }
@@ -181,6 +181,9 @@ def comparable(obj: Document) -> Document:
         same["metadata"].pop("managedFields")
     for entry in same["metadata"].get("managedFields", ()):
         entry.pop("time")
+    if obj["kind"] == "Pod":
+        for condition in same["status"].get("conditions", ()):
+            condition.pop("lastTransitionTime")  # of its gates: when it was created
     return same
 
 

@@ -145,6 +145,7 @@ class Agents:
             if not cluster.finding:
                 return
             strange = cluster.name in self.strangers
+            SEEN["report of another agent"] += strange
             status = _foreign_status(cluster, replica) if strange else _status(cluster, replica)
             if _is_said(status, replica.get("status", {})):
                 return

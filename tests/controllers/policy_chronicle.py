@@ -4,12 +4,13 @@ A soak runs by the hub's clock: from when the hub could first see a success, not
 Whoever was good for the whole soak stays so until there is other content.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from echelon.api.base import JSONObject
-from tests.controllers.policy_content import State, state_of
+from tests.controllers.policy_content import State, state_of, written_at
 from tests.controllers.rollout_witness import SLIP
 from tests.controllers.rollout_words import seconds
 
@@ -25,7 +26,12 @@ class Soak:
     promoted: float | None = None  # a success that is as old as this has
 
     def is_over(self, since: float, now: float) -> bool:
-        return since + self.lasts <= now or (self.promoted is not None and since <= self.promoted)
+        return since + self.lasts <= now or (self.promoted is not None and since <= self.promoted <= now)
+
+    @property
+    def to_the_second(self) -> "Soak":
+        """As it is to somebody who knows of a failure only in which second it was."""
+        return replace(self, lasts=self.lasts + 1.0) if self.lasts else self
 
 
 class Course(NamedTuple):
@@ -45,8 +51,10 @@ def course_of(timeline: Timeline, soak: Soak) -> Course:
         if state.verdict == "bad":
             since = since if since is not None else noted
             since = since if since is not None and soak.is_over(since, time) else None
-        elif since is None:
-            since = noted if noted is not None else time if state.verdict == "good" else None
+        elif noted is not None:
+            since = noted
+        elif since is None and state.verdict == "good":
+            since = time
         bad = state.verdict == "bad" or (bad and state.verdict == "late")
     return Course(since, bad)
 
@@ -81,6 +89,11 @@ class Chronicle:
             return None
         return "its agent had not said so"
 
+    def was_noted(self, cluster: str, replica: JSONObject) -> bool:
+        """Whether the policy's status ever said that a cluster is good with what it has."""
+        written = written_at(replica)
+        return any(since >= written for _, said in self.records if (since := said.get(cluster)) is not None)
+
     def note(self, cluster: str, revision: int, time: float, replica: JSONObject | None) -> None:
         state = state_of(replica) if replica is not None else None
         self.moments.setdefault(cluster, []).append(Moment(revision, time, state))
@@ -104,7 +117,9 @@ class Chronicle:
             true = noted is not None and noted >= seconds(state.identity[1])
             if true and course_of(self.until(cluster, revision), soak).good_since is None:
                 true = False
-            yield time, state, noted if true else None
+            # A success counts from when somebody hears of it; a failure is as old as it is.
+            when = min(time, _turned(known).time) if state.verdict == "bad" else time
+            yield when, state, noted if true else None
 
     def course_as_known(self, cluster: str, replica: JSONObject, log: list[tuple[float, int]], soak: Soak) -> Course:
         """Return what a cluster has come to, by the clock of somebody who came to some revisions at some times."""
@@ -112,6 +127,12 @@ class Chronicle:
         if not timeline or timeline[-1][1].identity != state_of(replica).identity:
             return Course()
         return course_of(timeline, soak)
+
+
+def _turned(known: Sequence[Moment]) -> Moment:
+    """Return the first of the latest moments that were like the last one."""
+    last = known[-1]
+    return list(takewhile(lambda each: each.state == last.state, reversed(known)))[-1]
 
 
 def _noted(entry: JSONObject) -> float | None:

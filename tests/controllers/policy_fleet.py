@@ -24,7 +24,7 @@ from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
 from tests.controllers.placement_world import create
 from tests.controllers.policy_content import MARK, is_enforceable
-from tests.controllers.policy_goal import everything_is_as_it_should_be, observer_of
+from tests.controllers.policy_goal import counted, everything_is_as_it_should_be, observer_of
 from tests.controllers.policy_lives_world import ONE, begin, the_rules_are_kept
 from tests.controllers.policy_members import MAPS, Members, wrongs_of
 from tests.controllers.rollout_people import SEEN
@@ -120,12 +120,12 @@ def nothing_is_changed_before_its_turn(world: World, commit: Committed) -> str |
 def all_is_well(world: World) -> str | None:
     """Tell what is not as it has to be at rest, on the hub and on clusters."""
     observer = observer_of(world)
-    scene = observer.scene()
+    scene = observer.scene_at_rest()
     enforcing = [name for name, each in scene.replicas.items() if is_enforceable(each["spec"])]
     done = {name for name in enforcing if scene.is_released(name) and scene.found(name, observer.now).word == "done"}
     fine = {name for name in done if scene.replicas[name]["status"].get("compliant") == "Compliant"}
     wrongs = [*wrongs_of(world, dict(scene.replicas), fine, observer.clusters)]
-    return "; ".join(filter(None, [everything_is_as_it_should_be(world), *wrongs])) or None
+    return counted(world, "; ".join(filter(None, [everything_is_as_it_should_be(world), *wrongs])) or None)
 
 
 REAL = replace(

@@ -13,6 +13,7 @@ from tests.controllers.policy_content import (
     is_held,
     is_of_another_agent,
     said_of,
+    verdict_of,
 )
 from tests.controllers.policy_observer import Observer
 from tests.controllers.policy_rules import Scene
@@ -39,19 +40,23 @@ def everything_is_as_it_should_be(world: World) -> str | None:
     """Tell what is not as it has to be at rest."""
     observer = observer_of(world)
     mute = [name for name, each in observer.register.refusals.items() if each.until == math.inf]
-    return "; ".join(_wrongs(observer.scene(), observer.now, mute)) or None
+    return "; ".join(_wrongs(observer.scene_at_rest(), observer.now, mute)) or None
 
 
-def count_end(world: World) -> None:
-    """Remember how a world ended."""
-    observer = observer_of(world)
-    scene = observer.scene()
-    if scene.policy is None or not scene.is_wanted:
-        SEEN["end: nowhere"] += 1
-        return
-    done = condition(scene.policy, "PlacementRolledOut")[0] == "True"
-    SEEN[f"end: {'Complete' if done else condition(scene.policy, 'RolloutBlocked')[1]}"] += 1
-    SEEN["end: timed out"] += condition(scene.policy, "ClustersTimedOut")[0] == "True"
+def counted(world: World, wrong: str | None) -> str | None:
+    """Remember how a world ended, if nothing is wrong with it; return what is."""
+    if wrong is None:
+        scene, now = observer_of(world).scene_at_rest(), observer_of(world).now
+        homes = scene.selection.homes
+        words = [scene.found(each, now).word for each in homes]
+        complete = bool(homes) and all(each == "done" for each in words) and not scene.aborted
+        SEEN[f"end: {'complete' if complete else scene.blocked(now) if homes else 'nowhere'}"] += 1
+        SEEN.update(f"end: a cluster is {each}" for each in words)
+        SEEN["end: a cluster drifted"] += sum(
+            word == "done" and verdict_of(scene.replicas[each]) == "bad"
+            for each, word in zip(homes, words, strict=True)
+        )
+    return wrong
 
 
 def _wrongs(scene: Scene, now: float, mute: Collection[str]) -> Iterator[str]:
@@ -145,7 +150,12 @@ def _mistold(scene: Scene, found: Mapping[str, Found], now: float) -> Iterator[s
     expected = {each: WORDS[found[each].word] for each in sorted(scene.replicas) if each in found}
     if list(told.items()) != list(expected.items()):
         yield f"the clusters are {expected}, and the policy says {told}"
-    states = {each.get("status", {}).get("compliant", "") for each in scene.replicas.values()}
+    own = (
+        each
+        for cluster, each in scene.replicas.items()
+        if cluster in found or ROOT_LABEL in each["metadata"].get("labels", {})
+    )
+    states = {each.get("status", {}).get("compliant", "") for each in own}
     worst = next((each for each in ("NonCompliant", "Pending") if each in states), "")
     compliant = worst or ("Compliant" if states == {"Compliant"} else "")
     if status.get("compliant", "") != compliant:

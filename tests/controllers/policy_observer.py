@@ -24,10 +24,12 @@ from tests.controllers.policy_content import (
     Content,
     content_of,
     is_ending,
+    is_enforceable,
     is_held,
     notes_of,
     said_of,
     state_of,
+    verdict_of,
     written_at,
 )
 from tests.controllers.policy_people import REPLICA, hash_of
@@ -35,7 +37,7 @@ from tests.controllers.policy_promises import HUB_WORDS, broken_by_agent, broken
 from tests.controllers.policy_rules import HELD, Scene
 from tests.controllers.rollout_people import SEEN
 from tests.controllers.rollout_rules import Attempt
-from tests.controllers.rollout_witness import SLIP, Call, Register, Watched
+from tests.controllers.rollout_witness import SLIP, Call, Life, Register, Watched
 
 POLICIES, BINDINGS, SETS = POLICY.resource, PLACEMENT_BINDING.resource, POLICY_SET.resource
 PLACEMENTS, DECISIONS = PLACEMENT.resource, PLACEMENT_DECISION.resource
@@ -95,6 +97,32 @@ class Observer:
             lambda cluster, soak: course_of(self.chronicle.until(cluster, newest), soak),
         )
         return replace(scene, attempts=scene.stored(self.register.failures))
+
+    def scene_at_rest(self) -> Scene:
+        """Return what is committed, as whoever tells about it could know it.
+
+        Who is bad may have been good while nobody looked, or could note that, or for less than a soak since somebody
+        did. Then it has failed, for all that the hub knows.
+        """
+        scene, life = self.scene(), self.register.latest
+        entries = scene.policy.get("status", {}).get("status", []) if scene.policy is not None else []
+        failed = {each["clustername"] for each in entries if each.get("rolloutStatus") in ("Failed", "TimeOut")}
+        waiting = {each["clustername"] for each in entries if each.get("rolloutStatus") == "Progressing"}
+        log = self._log(life) if life is not None else []
+
+        def course(cluster: str, soak: Soak) -> Course:
+            found, replica = scene.course(cluster, soak), scene.replicas[cluster]
+            verdict = verdict_of(replica)
+            if cluster in waiting and verdict == "late" and not self.chronicle.was_noted(cluster, replica):
+                return Course()  # its success is of before a write that is no content, and its agent says nothing since
+            if cluster not in failed or found.good_since is None or verdict == "good":
+                return found
+            if self.chronicle.was_noted(cluster, replica):
+                known = self.chronicle.course_as_known(cluster, replica, log, soak.to_the_second)
+                return known if known.good_since is None else found
+            return Course(bad=found.bad)
+
+        return replace(scene, course=course)
 
     def follow(self, commit: Committed) -> str | None:
         """Take a change; tell what is wrong with it."""
@@ -159,11 +187,12 @@ class Observer:
         if before is None or _is_rewritten(before, now):
             calls = self.register.arrived(cluster)
             self._own(calls, commit)
-            enforces = content_of(now["spec"]).action != "inform"
-            released = enforces and before is not None and is_held(before) and not is_held(now)
+            released = is_enforceable(now["spec"]) and before is not None and is_held(before) and not is_held(now)
             if is_new and not self.now - self.patience - MOMENT <= written_at(now) <= self.now:
                 return f"{cluster} was written at {written_at(now)}, and it says {self.now}"
             return self._written(commit, calls) if is_new or released else None
+        if before.get("status") == now.get("status"):
+            return None  # somebody only holds the object
         if not _is_told_by_hub(before, now):
             return broken_by_agent(before, now)
         self._own(self.register.arrived(cluster, status=True), commit)
@@ -194,13 +223,26 @@ class Observer:
         scene = replace(scene, attempts={**scene.attempts, **scene.meant(self.register.attempts)})
         self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, commit, self.now)
-        SEEN["hold" if is_held(commit.object) else "release" if scene.in_turn else "start"] += 1
+        self._count(scene, commit)
         SEEN["write on older knowledge"] += why is not None
         if why is not None and not any(self._could_not_know(call, commit) for call in calls):
             return (
                 f"{cluster} gets {content_of(commit.object['spec'])}{' held' * is_held(commit.object)} although {why}"
             )
         return None
+
+    def _count(self, scene: Scene, commit: Committed) -> None:
+        """Remember what was written, and beside whom."""
+        if is_held(commit.object):
+            SEEN["hold"] += 1
+        elif scene.puts_back:
+            SEEN["put back"] += 1
+        elif not scene.in_turn:
+            SEEN["start"] += 1
+        else:
+            others = scene.selection.homes.keys() - {commit.key.namespace}
+            SEEN["release"] += 1
+            SEEN.update({f"release beside one that is {scene.found(each, self.now).word}" for each in others})
 
     def _why_not(self, scene: Scene, commit: Committed, now: float) -> str | None:
         cluster, replica = commit.key.namespace, commit.object
@@ -231,9 +273,7 @@ class Observer:
         scene, life = self.scene(known), call.life
         made = [each for when, each in life.written.items() if known[POLICIES] < when < revision]
         replicas = {**scene.replicas, **{each["metadata"]["namespace"]: each for each in made}}
-        start = running().clock.now().timestamp() - running().time()
-        log = [(start + when, each[POLICIES]) for when, each in life.log if POLICIES in each]
-        log = [each for each in log if each[0] <= until + SLIP]
+        log = [each for each in self._log(life) if each[0] <= until + SLIP]
 
         def course(cluster: str, soak: Soak) -> Course:
             return self.chronicle.course_as_known(cluster, replicas[cluster], log, soak)
@@ -241,6 +281,11 @@ class Observer:
         attempts = dict(_merged(scene.attempts, scene.meant(life.attempts), until))
         untold = frozenset(life.untold)
         return replace(scene, replicas=replicas, attempts=attempts, course=course, untold=untold)
+
+    def _log(self, life: Life) -> list[tuple[float, int]]:
+        """Return how far a process had come with policies, and when."""
+        start = running().clock.now().timestamp() - running().time()
+        return [(start + when, each[POLICIES]) for when, each in life.log if POLICIES in each]
 
 
 def _merged(stored: Mapping[str, Attempt], own: Mapping[str, Attempt], until: float) -> Iterator[tuple[str, Attempt]]:

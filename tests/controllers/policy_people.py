@@ -21,6 +21,7 @@ from tests.controllers.policy_ways import POLICY_NAME
 from tests.controllers.policy_world import template
 from tests.controllers.rollout_decider import Decider
 from tests.controllers.rollout_people import SEEN
+from tests.controllers.rollout_rules import condition
 from tests.controllers.rollout_verbs import Verbs
 from tests.controllers.work_world import EVERYWHERE, per_group, progressive
 
@@ -97,7 +98,8 @@ class People:
             (2, verbs.resume),
             (2, verbs.promote),
             (2, verbs.retry),
-            (1, verbs.abort),
+            (2, verbs.abort),
+            (2, self.give_up),
             (2, verbs.gate),
             (3, verbs.approve),
             (1, verbs.relabel),
@@ -134,6 +136,17 @@ class People:
         if stored:
             before = self.chance.choice(stored)["data"]["spec"]
             await self.verbs.alter({"spec": {"remediationAction": None, **before}})
+
+    async def give_up(self) -> None:
+        """Abort what comes after something that was complete, if anything is complete in time."""
+        for _ in range(20):
+            there = self.world.objects(POLICY.resource, namespace=NS)
+            if any(condition(each, "PlacementRolledOut")[0] == "True" for each in there):
+                break
+            await asyncio.sleep(3)
+        await self.upgrade()
+        await asyncio.sleep(self.chance.choice((1, 4, 12)))
+        await self.verbs.abort()
 
     async def change_action(self) -> None:
         await self.verbs.alter({"spec": {"remediationAction": self.chance.choice(ACTIONS)}})

@@ -73,11 +73,15 @@ class Scene:
     @cached_property
     def in_turn(self) -> bool:
         """Whether clusters look first, and are enforced one after the other."""
-        return self.asked["type"] != "All" and is_enforceable(self.spec)
+        return self.asked["type"] != "All" and self._enforceable
 
     @cached_property
     def limits(self) -> Limits:
-        return Limits(self.asked if is_enforceable(self.spec) else EVERYWHERE, concurrency=1)
+        return Limits(self.asked if self._enforceable else EVERYWHERE, concurrency=1)
+
+    @property
+    def _enforceable(self) -> bool:
+        return self.policy is not None and is_enforceable(self.spec)
 
     @cached_property
     def words(self) -> Words:

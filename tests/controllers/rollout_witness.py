@@ -115,6 +115,7 @@ class Register:
     refusals: dict[str, Refusal] = field(default_factory=dict)  # by cluster
     attempts: dict[str, Attempt] = field(default_factory=dict)  # of anybody, by cluster
     failures: set[tuple[str, str]] = field(default_factory=set)  # cluster and version of whatever was ever not taken
+    latest: Life | None = None  # of the process that was started last
 
     def sent(self, cluster: str, call: Call) -> None:
         self.calls.setdefault(cluster, []).append(call)
@@ -138,7 +139,7 @@ class Witness:
         self._client = client
         self._register = register
         self._watched = watched
-        self._life = Life()
+        self._life = register.latest = Life()
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         return await self._client.get(kind, name, namespace)

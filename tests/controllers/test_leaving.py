@@ -6,6 +6,8 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.crd import crd
+from echelon.api.karmada import WORK
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
@@ -93,5 +95,52 @@ def test_a_namespace_is_not_deleted_while_the_server_knows_of_a_work_in_it() -> 
         seen = "1"
         await careful.delete(NAMESPACE, "a")
         assert (await hub.client.get(NAMESPACE, "a")).metadata.deletion_timestamp
+
+    told(story)
+
+
+def test_works_of_federated_workloads_go_before_the_namespace_that_holds_the_rights_to_them() -> None:
+    async def story(hub: Hub) -> None:
+        await serve_works(hub)
+        await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(WORK))
+        hub.start("cluster-registration")
+        await hub.clusters(["a"])
+        await hub.settle()
+        space, held = "karmada-es-a", {"finalizers": ["karmada.io/execution-controller"]}
+        body: JSONObject = {"metadata": {"name": "w", **held}, "spec": {"workload": {"manifests": [MANIFEST]}}}
+        await hub.client.create(WORK.untyped(), {"apiVersion": WORK.api_version, "kind": "Work", **body}, space)
+        await hub.settle()
+        await hub.delete(MANAGED_CLUSTER, "a")
+        await hub.settle()
+        assert (await hub.client.get(WORK, "w", space)).metadata.deletion_timestamp
+        for namespace in ("a", space):
+            assert not (await hub.client.get(NAMESPACE, namespace)).metadata.deletion_timestamp
+        said = (await hub.client.get(MANAGED_CLUSTER, "a")).status.conditions[-1]
+        assert said.message.startswith("The agent has to remove 1 work (w) from the cluster")
+        await hub.patch(WORK, "w", {"metadata": {"finalizers": None}}, space)  # as its agent does
+        await hub.settle()
+        for namespace in ("a", space):  # nobody is here who would end them
+            assert (await hub.client.get(NAMESPACE, namespace)).metadata.deletion_timestamp
+
+    told(story)
+
+
+def test_an_execution_namespace_is_not_deleted_while_the_server_knows_of_a_work_in_it() -> None:
+    async def story(hub: Hub) -> None:
+        await serve_works(hub)
+        await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(WORK))
+        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "karmada-es-a"}})
+        await hub.create(WORK, "w", "karmada-es-a", spec={"workload": {"manifests": [MANIFEST]}})
+        asked: list[str] = []
+
+        def version_of(cluster: str) -> str:
+            asked.append(cluster)
+            return "1"
+
+        with pytest.raises(Conflict, match="namespace karmada-es-a has works"):
+            await NamespaceGuard(hub.client, version_of).delete(NAMESPACE, "karmada-es-a")
+        await hub.delete(WORK, "w", "karmada-es-a")
+        await NamespaceGuard(hub.client, version_of).delete(NAMESPACE, "karmada-es-a")
+        assert set(asked) == {"a"}
 
     told(story)

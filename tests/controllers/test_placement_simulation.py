@@ -52,6 +52,7 @@ def test_a_change_that_an_index_missed_is_noticed() -> None:
         live(0)
 
 
+@pytest.mark.full
 def test_these_lives_are_not_boring() -> None:
     SEEN.clear()
     injected: Counter[str] = Counter()

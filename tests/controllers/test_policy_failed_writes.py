@@ -9,7 +9,8 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
-from echelon.engine.rollout.control import retry
+from echelon.engine.policy.names import HASH_LABEL
+from echelon.engine.rollout.control import abort, retry
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
 from echelon.kube.errors import ApiError, Conflict, Forbidden, ServerTimeout, Unavailable
 from tests.controllers.hub import NS, now
@@ -123,6 +124,32 @@ def test_who_did_not_take_an_older_content_is_waited_for_with_the_new_one() -> N
         await world.settle()
         assert not trouble
         assert done.index("hold b") < done.index("release a")
+
+    told(story)
+
+
+def test_who_cannot_be_held_again_after_an_abort_is_tried_now_and_then_and_told() -> None:
+    async def story(world: PolicyWorld) -> None:
+        client = await begin(world, progressive(), None)
+        assert await world.enforced() == ["a"]
+
+        def refuses(verb: str, kind: Kind[Any], namespace: str, body: JSONObject) -> ApiError | None:
+            refused = kind.resource == POLICY.resource and namespace == "a" and content(verb, body)
+            return forbidden() if refused and client.asked < 100 else None
+
+        client.refuses = refuses
+        (stored_revision,) = await world.revisions()
+        await world.annotate(abort(stored_revision.metadata.labels[HASH_LABEL]))
+        await world.settle(60)
+        assert 1 < client.asked < 12
+        assert await world.enforced() == ["a"]
+        said = await world.condition("PlacementVerified")
+        assert "replicas of a are not" in said.message
+        assert "quota exceeded" in said.message
+        client.refuses = None
+        await world.settle(70)
+        assert await world.enforced() == []
+        assert "quota exceeded" not in (await world.condition("PlacementVerified")).message
 
     told(story)
 

@@ -74,3 +74,17 @@ def test_replicas_that_were_written_for_a_policy_made_anew_are_not_left_over_fro
         assert await work_in(world, client) == before
 
     told(story)
+
+
+def test_a_replica_that_was_written_since_goes_only_when_that_is_known() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await spread(world)
+        await world.hub.stop()
+        world.hub.controllers.clear()
+        await world.decide([("", ["c2"])])
+        client = await past(world)
+        await world.hub.patch(POLICY, f"{NS}.audit", {"metadata": {"annotations": {"written": "since"}}}, "c1")
+        assert set(await work_in(world, client)) == {"c1", "c2"}
+        assert await world.reach() == ["c2"]
+
+    told(story)

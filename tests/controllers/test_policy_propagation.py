@@ -14,6 +14,8 @@ from echelon.api.policy import GROUP, POLICY
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET
 from echelon.controllers.settings import ControllerSettings
 from echelon.engine.policy.names import ROOT_LABEL
+from echelon.engine.rollout.annotations import STATUS_ANNOTATION
+from echelon.engine.rollout.packed import unpack
 from echelon.engine.rollout.removal import approve_removal
 from echelon.hub.controllers import run_controllers
 from echelon.kube.errors import Invalid
@@ -449,6 +451,25 @@ def test_a_policy_in_the_namespace_of_a_cluster_is_reported_and_not_rolled_out()
         await world.settle()
         found = await world.hub.client.get(POLICY, "stray", "c1")
         assert {each.reason for each in found.status.conditions} == {"InClusterNamespace"}
+
+    told(story)
+
+
+def test_nobody_fights_an_agent_over_the_status_of_a_policy_in_the_namespace_of_its_cluster() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await world.place([("", ["c1"])])
+        await world.hub.create(POLICY, "stray", "c1", spec={"disabled": False, "policy-templates": []})
+        history = [{"eventName": "stray.1", "message": "Compliant; it is so"}]
+        details = [{"templateMeta": {"name": "demo"}, "compliant": "Compliant", "history": history}]
+        own = {"status": {"compliant": "Compliant", "details": details}}
+        await world.hub.patch(POLICY, "stray", own, "c1", "status")
+        world.start()
+        await world.settle()
+        found = await world.hub.client.get(POLICY, "stray", "c1")
+        assert not found.status.conditions
+        assert "InClusterNamespace" in unpack(found.metadata.annotations[STATUS_ANNOTATION]).decode()
+        await world.settle(700)  # a look at everything, at least
+        assert (await world.hub.client.get(POLICY, "stray", "c1")) == found
 
     told(story)
 

@@ -1,5 +1,6 @@
 """How policies are enforced in turn: order, places, soaks, deadlines and budgets, and what happens in the middle."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -817,6 +818,24 @@ class TestLater:
             assert await world.enforced() == ["c1"]
             await world.settle(15)
             assert await world.enforced() == ["c1", "c2"]
+
+        told(story)
+
+    @pytest.mark.parametrize(("fails_after", "word"), [(30, "Failed"), (70, "Succeeded")])
+    def test_who_fails_while_nobody_looks_is_judged_by_when_it_failed(self, fails_after: float, word: str) -> None:
+        async def story(world: PolicyWorld) -> None:
+            await begin(world, progressive(minSuccessTime="60s"))
+            await world.report("c1")
+            await world.settle()
+            await world.hub.stop()
+            world.hub.controllers.clear()
+            await asyncio.sleep(fails_after)
+            await world.report("c1", compliant="NonCompliant")
+            await asyncio.sleep(100)
+            world.start()
+            await world.settle()
+            assert (await world.told())["c1"] == word
+            assert await world.enforced() == (["c1"] if word == "Failed" else ["c1", "c2"])
 
         told(story)
 

@@ -12,13 +12,14 @@ from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP, SECRET
 from echelon.api.crd import crd
 from echelon.api.events import EVENT
+from echelon.api.karmada import WORK as WORKLOAD_WORK
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
-from echelon.controllers.cluster.registration import agent_group
+from echelon.controllers.cluster.belongings import agent_group
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Client, MergePatch
@@ -169,6 +170,68 @@ def test_a_cluster_that_nobody_accepted_gets_nothing() -> None:
     told(story)
 
 
+def with_workloads(story: Callable[[Hub], Awaitable[None]]) -> None:
+    async def serving(hub: Hub) -> None:
+        await hub.client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), crd(WORKLOAD_WORK))
+        await story(hub)
+
+    told(serving)
+
+
+def test_where_there_are_federated_workloads_an_agent_may_change_their_works_in_its_namespace_only() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.clusters(["a", "b"])
+        await hub.settle()
+        for name in ("a", "b"):
+            await hub.create(WORKLOAD_WORK, "w", f"karmada-es-{name}", **WORK)
+        mine = InProcessClient(hub.client._cluster, User("agent", (agent_group("a"), "system:authenticated")))
+        own, other = "karmada-es-a", "karmada-es-b"
+        for verb in ("get", "list", "watch", "patch", "status"):
+            await _try(mine, verb, WORKLOAD_WORK, "w", own)
+        await refused(mine, WORKLOAD_WORK, "w", own, "delete create")
+        await refused(mine, WORKLOAD_WORK, "w", other)
+        await refused(mine, WORKLOAD_WORK, "w", other, "status")
+        await refused(mine, WORKLOAD_WORK, "", "", "list watch")
+        for kind, name in ((SECRET, "s"), (CONFIG_MAP, "c"), (ROLE, "r"), (EVENT, "e")):
+            await refused(mine, kind, name, own)
+        await refused(mine, MANIFEST_WORK, "w", own, "list watch create")
+
+    with_workloads(story)
+
+
+def test_the_rights_to_works_of_federated_workloads_end_with_the_acceptance() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        assert await rights(hub) == 6
+        await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": False}})
+        await hub.settle()
+        assert await rights(hub) == 0
+        assert (await hub.client.get(NAMESPACE, "karmada-es-a")).metadata.name == "karmada-es-a"
+
+    with_workloads(story)
+
+
+def test_a_cluster_whose_name_is_too_long_says_that_federated_workloads_cannot_reach_it() -> None:
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        fits, long = "c" * 52, "c" * 53
+        await hub.clusters([fits, long])
+        await hub.settle()
+        assert (await hub.client.get(NAMESPACE, f"karmada-es-{fits}")).metadata.name
+        assert len((await hub.client.get(MANAGED_CLUSTER, fits)).status.conditions) == 1
+        said = (await hub.client.get(MANAGED_CLUSTER, long)).status.conditions
+        assert [(each.type, each.status, each.reason) for each in said] == [
+            ("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted"),
+            ("WorkloadNamespaceReady", "False", "ClusterNameTooLong"),
+        ]
+        assert "53 characters, and at most 52 fit" in said[1].message
+
+    with_workloads(story)
+
+
 async def rights(hub: Hub) -> int:
     kinds: tuple[Kind[Any], ...] = (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
     label = "cluster.open-cluster-management.io/managedCluster=a"
@@ -211,6 +274,41 @@ def test_rights_that_somebody_removes_or_widens_are_put_right() -> None:
         await hub.settle()
         assert await rights(hub) == 4
         assert (await hub.client.get(ROLE, name, "a")).rules == before
+
+    told(story)
+
+
+def test_the_rights_end_with_the_acceptance_whatever_the_agent_says_of_itself() -> None:
+    """An agent may write the status of its cluster; what it takes out of there does not keep its rights."""
+
+    async def story(hub: Hub) -> None:
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        await hub.stop()
+        agent = InProcessClient(hub.client._cluster, User("agent", (agent_group("a"),)))
+        await agent.patch(MANAGED_CLUSTER, "a", MergePatch({"status": {"conditions": None}}), subresource="status")
+        await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": False}})
+        hub.start(CONTROLLER)
+        await hub.settle()
+        assert await rights(hub) == 0
+        with pytest.raises(Forbidden):
+            await agent.patch(MANAGED_CLUSTER, "a", MergePatch({"status": {}}), subresource="status")
+
+    told(story)
+
+
+def test_a_binding_that_names_another_role_is_made_anew() -> None:
+    async def story(hub: Hub) -> None:
+        name, kind = "open-cluster-management:a:agent", ROLE_BINDING
+        label = {"cluster.open-cluster-management.io/managedCluster": "a"}
+        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "a", "labels": label}})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+        await hub.create(kind, name, "a", metadata={"labels": label}, roleRef=role, subjects=[])
+        hub.start(CONTROLLER)
+        await hub.cluster("a")
+        await hub.settle()
+        assert (await hub.client.get(kind, name, "a")).role_ref.name == name
 
     told(story)
 

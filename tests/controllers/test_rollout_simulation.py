@@ -36,6 +36,7 @@ def test_the_rules_of_a_rollout_are_kept_whatever_goes_wrong(lives: Lives) -> No
         lives.note(live(seed))
 
 
+@pytest.mark.full
 def test_these_rollouts_are_not_boring() -> None:
     before, injected = Counter(SEEN), Counter[str]()
     for seed in range(56):

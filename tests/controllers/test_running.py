@@ -8,11 +8,22 @@ import pytest
 
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.kinds import Kind
+from echelon.api.kruise import CLONE_SET
 from echelon.api.multicluster import MULTICLUSTER_DECISION
 from echelon.api.placement_rule import PLACEMENT_RULE
+from echelon.api.propagation import PROPAGATION_POLICY
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.optional_kinds import missing
-from echelon.controllers.running import MULTICLUSTER, NAMES, POLICY_NAMES, Controllers, MissingKinds, custom_kinds_of
+from echelon.controllers.running import (
+    MULTICLUSTER,
+    NAMES,
+    POLICY_NAMES,
+    WORKLOAD_NAMES,
+    WORKLOADS,
+    Controllers,
+    MissingKinds,
+    custom_kinds_of,
+)
 from echelon.fleet.loop import run
 from echelon.kube.client import Page
 from echelon.kube.errors import ApiError, Forbidden, NotFound, Unavailable
@@ -55,6 +66,14 @@ def test_controllers_of_policies_run_only_when_they_are_named() -> None:
     assert POLICY_NAMES
     assert not set(POLICY_NAMES) & set(NAMES)
     assert PLACEMENT_RULE not in custom_kinds_of(POLICY_NAMES), "it is not needed"
+
+
+def test_federated_workloads_run_only_when_they_are_named_and_then_all_of_it() -> None:
+    assert set(WORKLOAD_NAMES) == {WORKLOADS, "workload-propagation"}
+    assert not set(WORKLOAD_NAMES) & set(NAMES)
+    assert set(custom_kinds_of([WORKLOADS])) == set(custom_kinds_of(WORKLOAD_NAMES))
+    assert PROPAGATION_POLICY in custom_kinds_of([WORKLOADS])
+    assert CLONE_SET not in custom_kinds_of([WORKLOADS]), "it is not needed"
 
 
 def checked(hub: Hub, client: Any) -> Controllers:

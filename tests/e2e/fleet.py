@@ -4,6 +4,9 @@ Everything of Echelon is a process of its own that was started from the command 
 account on the hub and nothing else there: the controllers with the rights that the guide gives them, each agent with
 those that its cluster got when it was accepted, and on its cluster with those of the guide. Members run Deployments
 with Kubernetes' own controllers; only the machines are missing, whose part kwok plays.
+
+All servers store in one etcd, whose revisions are the versions of all objects: so it can be told of any two changes,
+on whatever clusters, which came first.
 """
 
 import json
@@ -17,8 +20,9 @@ from types import TracebackType
 from typing import Self
 
 from echelon.api.base import JSONObject
-from echelon.controllers.running import NAMES, POLICY_NAMES
-from tests.environment import ControlPlane, Programs, start_together
+from echelon.controllers.running import NAMES, POLICY_NAMES, WORKLOAD_NAMES
+from tests.environment import Administrator, ControlPlane, Programs, start_together
+from tests.environment.etcd import Etcd
 from tests.environment.processes import ProcessGroup, Server
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -26,7 +30,9 @@ PATIENCE_SECONDS = 150.0
 HUB = "hub"
 DOCS = Path(__file__).parents[2] / "docs"
 RIGHTS, MEMBER_RIGHTS = DOCS / "rights.yaml", DOCS / "member-rights.yaml"
-CONTROLLERS = ",".join((*NAMES, *POLICY_NAMES))
+CONTROLLERS = ",".join((*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES))
+# Templates of workloads are on the hub, and nobody may run them there: that is how a hub of workloads is started.
+NO_WORKLOADS = "--controllers=*,-deployment-controller,-replicaset-controller,-statefulset-controller"
 _PYTHON = Path(sys.executable)
 
 
@@ -47,17 +53,23 @@ class Fleet:
         self._kubectl = kubectl
         self._directory = directory
         self._clusters = clusters
-        self._planes = {HUB: ControlPlane(programs, directory / HUB, controller_manager=True)}
+        self._etcd = Etcd(programs, directory / "etcd")
+        self._planes = {
+            HUB: ControlPlane(
+                programs, directory / HUB, controller_manager=True, manager_options=(NO_WORKLOADS,), etcd=self._etcd
+            )
+        }
         for name in clusters:
             self._planes[name] = ControlPlane(
-                programs, directory / name, controller_manager=True, scheduler=True, kwok_nodes=1
+                programs, directory / name, controller_manager=True, scheduler=True, kwok_nodes=1, etcd=self._etcd
             )
         self._echelon: ProcessGroup | None = None
         self._agents: dict[str, Server] = {}
 
     def __enter__(self) -> Self:
-        start_together(self._planes.values())
+        self._etcd.__enter__()
         try:
+            start_together(self._planes.values())
             self._echelon = ProcessGroup(self._directory)
             self._install()
             self._register()
@@ -76,6 +88,7 @@ class Fleet:
             self._echelon.stop()
         for plane in self._planes.values():
             plane.stop()
+        self._etcd.__exit__(None, None, None)
 
     def _install(self) -> None:
         crds = self.echelon("crds", "--controllers", CONTROLLERS)
@@ -187,6 +200,18 @@ class Fleet:
         """Return a condition of an object on the hub; an empty one if there is none."""
         said = self.get(kind, name, namespace).get("status", {}).get("conditions", ())
         found: JSONObject = next((each for each in said if each["type"] == of), {})
+        return found
+
+    def administrator(self, where: str) -> Administrator:
+        """Return the administrator of a cluster, who sees everything there."""
+        return Administrator.of(self._planes[where].access)
+
+    def pods_available(self, namespace: str, clusters: Iterable[str]) -> dict[str, int]:
+        """Return how many pods of a namespace are available on each cluster, as its Deployments have it."""
+        found = {}
+        for name in clusters:
+            listed = json.loads(self.kubectl("get", "deployments", "-n", namespace, "-o", "json", where=name))
+            found[name] = sum(each.get("status", {}).get("availableReplicas", 0) for each in listed["items"])
         return found
 
     def until(self, asked: Callable[[], object], otherwise: str) -> None:

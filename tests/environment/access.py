@@ -79,7 +79,7 @@ class Administrator:
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send one request; raises `OSError` when there is no good answer."""
         data = msgspec.json.encode(body) if body is not None else None
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
         asked = Request(f"{self.url}{path}", data, headers, method=method)  # noqa: S310 - always https
         with urlopen(asked, timeout=10, context=self.tls) as answer:  # noqa: S310
             text = answer.read()

@@ -24,13 +24,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from echelon.hub.access import pki
 from tests.environment.access import Access, Administrator
+from tests.environment.etcd import ATTEMPTS, TAKEN, Etcd, etcd_options
 from tests.environment.processes import NotStartedError, ProcessGroup, Server, free_ports, wait_until
 from tests.environment.programs import Programs
 
 START_SECONDS = 90.0  # a cold kube-apiserver needs some seconds of CPU, and CI machines share theirs
-ATTEMPTS = 3
 STAGES = Path(__file__).parent / "stages.yaml"
-_TAKEN = "address already in use"
 
 
 class ControlPlaneError(Exception):
@@ -41,7 +40,8 @@ class ControlPlane:
     """A Kubernetes cluster without machines. Use it as a context manager, or call `start` and `stop`.
 
     `kwok_nodes` are nodes whose pods become ready at once and run nothing; pods reach them through the scheduler.
-    `api_options` are further arguments of kube-apiserver.
+    `api_options` and `manager_options` are further arguments of kube-apiserver and kube-controller-manager. With an
+    `etcd` of several planes, each stores under the name of its directory there.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class ControlPlane:
         scheduler: bool = False,
         kwok_nodes: int = 0,
         api_options: Sequence[str] = (),
+        manager_options: Sequence[str] = (),
+        etcd: Etcd | None = None,
     ) -> None:
         self._programs = programs
         self._directory = directory
@@ -60,6 +62,8 @@ class ControlPlane:
         self._scheduler = scheduler
         self._kwok_nodes = kwok_nodes
         self._api_options = api_options
+        self._manager_options = manager_options
+        self._etcd = etcd
         self._group: ProcessGroup | None = None
         self._access: Access | None = None
         self.start_seconds = 0.0
@@ -99,7 +103,7 @@ class ControlPlane:
                 break
             except NotStartedError as error:
                 logs = sorted(self._directory.glob("*.log"))
-                taken = any(_TAKEN in log.read_text(errors="replace") for log in logs)
+                taken = any(TAKEN in log.read_text(errors="replace") for log in logs)
                 if attempt == ATTEMPTS or not taken:
                     raise ControlPlaneError(str(error)) from None
                 for log in logs:
@@ -130,26 +134,16 @@ class ControlPlane:
         signing_key = pki.open_pki(access.keys, (), datetime.now(UTC)).signing_key
         public = signing_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         (access.keys / "service-accounts.pub").write_bytes(public)
-        storage = f"http://127.0.0.1:{client}"
+        storage = self._etcd.url if self._etcd else f"http://127.0.0.1:{client}"
         # kube-apiserver waits for etcd, so both may start at once.
-        group.start(self._programs.path("etcd"), self._etcd_options(storage, f"http://127.0.0.1:{peer}"))
+        if self._etcd is None:
+            options = etcd_options(self._directory / "etcd", storage, f"http://127.0.0.1:{peer}")
+            group.start(self._programs.path("etcd"), options)
         group.start(self._programs.path("kube-apiserver"), self._api_server_options(storage, secure, access.keys))
         administrator = Administrator.of(access)
         wait_until(partial(_is_ready, administrator), group.servers, START_SECONDS)
         access.write_admin()
         return access, administrator
-
-    def _etcd_options(self, client: str, peer: str) -> list[str]:
-        return [
-            f"--data-dir={self._directory / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",  # nothing here is worth waiting for a disk
-            "--log-level=warn",
-        ]
 
     def _api_server_options(self, storage: str, port: int, keys: Path) -> list[str]:
         options = [
@@ -173,6 +167,8 @@ class ControlPlane:
         if not self._controller_manager:
             # Nobody makes the accounts that this plugin insists on.
             options.append("--disable-admission-plugins=ServiceAccount")
+        if self._etcd is not None:
+            options.append(f"--etcd-prefix=/{self._directory.name}")
         return [*options, *self._api_options]
 
     def _start_others(self, group: ProcessGroup, access: Access, administrator: Administrator) -> None:
@@ -181,7 +177,7 @@ class ControlPlane:
         manager_port, scheduler_port = free_ports(2)
         asked: list[int] = []
         if self._controller_manager:
-            options = [*alone, f"--secure-port={manager_port}", *_signing_options(access.keys)]
+            options = [*alone, f"--secure-port={manager_port}", *_signing_options(access.keys), *self._manager_options]
             group.start(self._programs.path("kube-controller-manager"), options)
             asked.append(manager_port)
         if self._scheduler:

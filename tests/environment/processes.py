@@ -5,6 +5,7 @@ process group of the servers and reads from a pipe that only we hold the other e
 closes, and the shell takes the whole group with it.
 """
 
+import os
 import signal
 import socket
 import subprocess
@@ -108,4 +109,21 @@ def wait_until(ready: Callable[[], bool], servers: Sequence[Server], seconds: fl
         if time.monotonic() > deadline:
             words = "\n".join(f"{server.name}:\n{server.last_words()}" for server in servers)
             raise NotStartedError(f"not ready after {seconds:.0f} s\n{words}")
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process, perhaps somebody else's child, has not ended; one that nobody has buried has."""
+    try:
+        os.kill(pid, 0)
+        return not Path("/proc").exists() or " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def wait_for_the_end(pids: list[int]) -> None:
+    """Wait until none of them runs: a process that was killed is on its way out for a while."""
+    deadline = time.monotonic() + 30
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline, f"still running: {pids}"
         time.sleep(0.05)

@@ -1,6 +1,5 @@
 """The environment itself: what other tests take for granted."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,26 +10,11 @@ from typing import Any
 import pytest
 
 from tests.environment import Access, Administrator, ControlPlane, Programs, programs, start_together
-from tests.environment.processes import free_ports
+from tests.environment.processes import free_ports, is_running, wait_for_the_end
 from tests.environment.programs import MissingProgramError
 from tests.environment.shared import ROOT, shared_plane
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return not Path(f"/proc/{pid}/stat").exists() or " Z " not in Path(f"/proc/{pid}/stat").read_text()
-
-
-def wait_for_the_end(pids: list[int]) -> None:
-    deadline = time.monotonic() + 30
-    while any(map(is_running, pids)):
-        assert time.monotonic() < deadline, f"still running: {pids}"
-        time.sleep(0.05)
 
 
 def kubectl(programs: Programs, kubeconfig: Path, *arguments: str) -> tuple[int, str]:

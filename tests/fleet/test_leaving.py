@@ -57,7 +57,7 @@ async def furnish(client: Client) -> None:
     await create(client, MANIFEST_WORK_REPLICA_SET, "web", spec, NS)
 
 
-def agent(hub: InProcessClient, member: Member) -> Agent:
+def agent(hub: Client, member: Member) -> Agent:
     return Agent(
         hub,
         member.client(field_manager="work-agent"),

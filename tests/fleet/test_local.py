@@ -4,10 +4,15 @@ import asyncio
 import socket
 from pathlib import Path
 
+from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
+from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP
+from echelon.api.grove import POD_CLIQUE_SET
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.fleet.local import Local, Settings
+from echelon.kube.client import MergePatch
 from echelon.kube.errors import NotFound
 
 PATIENCE_SECONDS = 60.0
@@ -40,6 +45,64 @@ async def until_one_owner_besides(local: Local, member: str, before: list[str]) 
             if len(found) == 1 and found != before and await records(local, member) == found:
                 return found
             await asyncio.sleep(0.05)
+
+
+def test_members_begin_with_all_that_their_agents_define() -> None:
+    async def main() -> None:
+        local = await Local.start(Settings("2 clusters"))
+        try:
+            clients = [local.hub.client(name) for name in local.fleet.members]
+            listed = [(await client.list(CUSTOM_RESOURCE_DEFINITION.untyped())).items for client in clients]
+            kinds = [{each["spec"]["names"]["kind"]: each["metadata"] for each in items} for items in listed]
+            groves = {"PodCliqueSet", "PodClique", "PodCliqueScalingGroup", "PodGang"}
+            assert kinds[0].keys() == {"AppliedManifestWork", "CloneSet", "Policy", "ConfigurationPolicy"} | groves
+            # A later version applies its own over them, as it does on the hub.
+            assert all(meta["managedFields"][0]["operation"] == "Apply" for meta in kinds[0].values())
+            assert len({meta["uid"] for each in kinds for meta in each.values()}) == 16
+            assert (await clients[0].list(CONFIGURATION_POLICY)).items == []
+        finally:
+            await local.stop()
+
+    asyncio.run(main())
+
+
+def test_a_set_of_pod_cliques_that_is_applied_to_a_member_comes_to_life_there(tmp_path: Path) -> None:
+    spec: JSONObject = {"roleName": "r", "replicas": 2, "podSpec": {"containers": [{"name": "main", "image": "v1"}]}}
+    body: JSONObject = {
+        **POD_CLIQUE_SET.type_meta,
+        "metadata": {"name": "w"},
+        "spec": {"replicas": 1, "template": {"cliques": [{"name": "front", "spec": spec}]}},
+    }
+
+    async def available(local: Local, member: str) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                found = await local.hub.client(member).get(POD_CLIQUE_SET, "w", "default")
+                if found.status.available_replicas == found.spec.replicas:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def first() -> str:
+        local = await Local.start(Settings("2 clusters", data=tmp_path))
+        try:
+            member, other = local.fleet.members
+            await local.hub.client(member).create(POD_CLIQUE_SET.untyped(), body, "default")
+            await available(local, member)
+            assert (await local.hub.client(other).list(LEASE, "echelon-system")).items == [], "nothing runs there"
+            return member
+        finally:
+            await local.stop()
+
+    async def again(member: str) -> None:
+        local = await Local.start(Settings("2 clusters", data=tmp_path))
+        try:
+            patch = MergePatch({"spec": {"replicas": 2}})
+            await local.hub.client(member).patch(POD_CLIQUE_SET.untyped(), "w", patch, "default")
+            await available(local, member)
+        finally:
+            await local.stop()
+
+    asyncio.run(again(asyncio.run(first())))
 
 
 def test_a_fleet_under_another_port_goes_on_with_what_it_applied_and_can_remove_it(tmp_path: Path) -> None:

@@ -17,12 +17,24 @@ import pytest
 import echelon.agent
 import echelon.controllers
 from echelon.agent.settings import hub_hash
-from echelon.api import configuration_policy, multicluster, placement_rule, policy, policy_binding, registry
+from echelon.api import (
+    configuration_policy,
+    grove,
+    karmada,
+    multicluster,
+    placement_rule,
+    policy,
+    policy_binding,
+    propagation,
+    registry,
+    rollout_ledger,
+)
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.apps import DEPLOYMENT
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.keys import Key
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
-from echelon.controllers.running import MULTICLUSTER, NAMES, POLICY_NAMES, Controllers
+from echelon.controllers.running import MULTICLUSTER, NAMES, POD_CLIQUES, POLICY_NAMES, WORKLOAD_NAMES, Controllers
 from echelon.engine.plan import NOTHING, Plan
 from echelon.fleet.local import agent_user, register
 from echelon.fleet.loop import run, running
@@ -37,6 +49,7 @@ from tests.agent.world import config_map, target
 from tests.controllers.policy_world import template
 from tests.controllers.strict import STRICT, end
 from tests.fleet.test_leaving import NS, agent, create, furnish
+from tests.fleet.workload_fleet import workload_spec
 
 HUB_HASH = hub_hash("https://hub.example")
 ORPHAN = {"hubHash": HUB_HASH, "agentID": HUB_HASH, "manifestWorkName": "missing"}
@@ -47,6 +60,7 @@ EXPIRING = {
     "deleteOption": {"ttlSecondsAfterFinished": 60},
 }
 POLICY_KINDS = (*policy.KINDS, *policy_binding.KINDS, *configuration_policy.KINDS, *placement_rule.KINDS)
+WORKLOAD_KINDS = (*karmada.KINDS, *propagation.KINDS, *rollout_ledger.KINDS)
 ASKED = list(inspect.signature(Reconciler.plan).parameters)
 
 
@@ -96,21 +110,38 @@ async def have_a_policy(client: InProcessClient) -> None:
     await client.create(kind.untyped(), body, NS)
 
 
+async def have_a_workload(client: InProcessClient) -> None:
+    """Propagate a Deployment to all clusters."""
+    affinity: dict[str, Any] = {"placement": {"clusterAffinity": {"labelSelector": {}}}}
+    selected = {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "demo"}]}
+    await create(client, propagation.PROPAGATION_POLICY, "demo", {**affinity, **selected}, NS)
+    await create(client, DEPLOYMENT, "demo", workload_spec("Deployment", "nginx:v1", 2, 1, 0), NS)
+
+
+async def have_a_set_of_cliques(client: InProcessClient) -> None:
+    """Have two pods, which nobody starts here."""
+    pods = {"containers": [{"name": "main", "image": "nginx:v1"}]}
+    clique = {"name": "web", "spec": {"roleName": "web", "replicas": 2, "podSpec": pods}}
+    await create(client, grove.POD_CLIQUE_SET, "demo", {"replicas": 1, "template": {"cliques": [clique]}}, NS)
+
+
 def test_every_plan_of_every_reconciler_is_made_twice_and_is_the_same() -> None:
     async def main() -> None:
         logical = memory_cluster(clock=running().clock.now, seed=1)
         await bootstrap(logical)
         client = InProcessClient(logical, ROOT)
         await furnish(client)
-        for definition in registry.collect((*multicluster.KINDS, *POLICY_KINDS)).crds():
+        for definition in registry.collect((*multicluster.KINDS, *POLICY_KINDS, *WORKLOAD_KINDS, *grove.KINDS)).crds():
             await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
         await have_a_policy(client)
+        await have_a_workload(client)
+        await have_a_set_of_cliques(client)
         fleet = await Fleet.build("2 clusters; nodes 1", clock=running().clock.now)
         await fleet.start()
         controllers = Controllers(
             client,
             running().clock,
-            (*NAMES, *POLICY_NAMES, MULTICLUSTER),
+            (*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES, MULTICLUSTER, POD_CLIQUES),
             random=Random(1),  # noqa: S311 - repeatable on purpose
             metrics=Metrics(),
             instance="test",

@@ -1,6 +1,7 @@
 """A hub as users run it: the command, in a process of its own, over TLS."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +26,12 @@ class HubProcess:
     directory: Path
     options: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = None
+    _port: socket.socket = field(default_factory=socket.socket)
+
+    def __post_init__(self) -> None:
+        # Bound and not listened on, a port is nobody else's while the hub is away, and the hub may still listen there.
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._port.bind(("127.0.0.1", 0))
 
     @property
     def kubeconfig(self) -> Path:
@@ -33,6 +40,8 @@ class HubProcess:
     def start(self) -> None:
         self.kubeconfig.unlink(missing_ok=True)
         command = [sys.executable, "-m", "echelon", "hub", "--kubeconfig", str(self.kubeconfig), *self.options]
+        if "--listen" not in self.options:
+            command += ["--listen", f"127.0.0.1:{self._port.getsockname()[1]}"]
         with (self.directory / "hub.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS

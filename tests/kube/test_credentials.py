@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 import yaml
+from tests.environment.processes import wait_for_the_end
 
 from echelon.kube import credentials
 from echelon.kube.config import load
@@ -253,8 +254,7 @@ def test_a_plugin_that_hangs_is_ended_with_what_it_started(program: Program) -> 
     program.path.chmod(0o755)
     with pytest.raises(PluginFailed, match="did not answer within 3 s"):
         run(issue(program.plugin(timeout_seconds=3.0)))
-    status = Path(f"/proc/{child.read_text().strip()}/stat")
-    assert not status.exists() or status.read_text().split()[2] == "Z"
+    wait_for_the_end([int(child.read_text())])
 
 
 def test_a_plugin_that_needs_a_terminal_fails_where_there_is_none(program: Program) -> None:

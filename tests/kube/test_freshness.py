@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import msgspec
+
 from echelon.api.core import CONFIG_MAP, ConfigMap
 from echelon.api.keys import Key
 from echelon.fleet.loop import run
@@ -131,6 +133,33 @@ def test_an_object_is_as_we_wrote_it_until_the_cache_shows_it_or_what_came_later
         await client.delete(CONFIG_MAP, "a", "default")
         await informer._list()
         assert own.get(A) is None
+
+    run(story())
+
+
+def test_what_we_wrote_and_what_was_before_it_is_no_news_and_everything_else_is() -> None:
+    async def story() -> None:
+        client = await server()
+        informer = cache_of(client)
+        own = OwnWrites(informer)
+        first = await client.create(CONFIG_MAP, body(by="us"), "default")
+        assert not own.knows(first)
+        own.wrote(first)
+        second = await client.patch(CONFIG_MAP, "a", MergePatch({"data": {"by": "us again"}}), "default")
+        assert (own.knows(first), own.knows(second)) == (True, False)
+        own.wrote(second)
+        third = await client.patch(CONFIG_MAP, "a", MergePatch({"data": {"by": "others"}}), "default")
+        assert (own.knows(first), own.knows(second), own.knows(third)) == (True, True, False)
+        informer.went_back += 1  # the server was restored, and may show old states as new ones
+        assert not own.knows(second)
+        own.wrote(third)
+        await client.delete(CONFIG_MAP, "a", "default")
+        another = await client.create(CONFIG_MAP, body(), "default")
+        assert (own.knows(third), own.knows(another)) == (True, False)
+        odd = msgspec.structs.replace(
+            third, metadata=msgspec.structs.replace(third.metadata, resource_version="not-a-number")
+        )
+        assert not own.knows(odd)
 
     run(story())
 

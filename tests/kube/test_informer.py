@@ -424,6 +424,23 @@ def test_a_repeated_event_does_not_bring_back_what_was_gone_before_the_list() ->
     assert seen.told() == ["+a", "+new"]
 
 
+def test_nor_do_repeated_events_of_the_same_name_with_a_deletion_among_them() -> None:
+    """A life before the list, its end, and the next life, whose end is not told again because the stream ends first."""
+    ghost = [modified(config("ghost", 2)), deleted(config("ghost", 3)), added(config("ghost", 4, uid="second"))]
+    watches: list[list[Step]] = [[*ghost, Unavailable("gone")], [bookmark(9), Silence]]
+    informer, seen = scripted(Server([Page([config("a", 1)], "5")], watches), 60.0)
+    assert [obj.metadata.name for obj in informer.values()] == ["a"]
+    assert seen.told() == ["+a"]
+
+
+def test_nor_do_they_after_a_deletion_that_was_seen_before_another_list() -> None:
+    first: list[Step] = [added(config("ghost", 6)), deleted(config("ghost", 7)), Gone("compacted")]
+    second: list[Step] = [added(config("ghost", 8, uid="second")), Silence]
+    pages: list[Answer] = [Page([config("a", 1)], "5"), Page([config("a", 1)], "10")]
+    informer, _ = scripted(Server(pages, [first, second]), 60.0)
+    assert [obj.metadata.name for obj in informer.values()] == ["a"]
+
+
 def test_a_late_deletion_does_not_take_the_successor() -> None:
     new = config("a", 12, uid="second")
     script: list[Step] = [added(config("a", 5)), deleted(config("a", 9)), added(new), deleted(config("a", 9)), Silence]
@@ -659,6 +676,7 @@ def test_whatever_the_connection_does_the_cache_ends_equal_to_the_server(
     in_hub(converges(seed, operations, names, rates), seed)
 
 
+@pytest.mark.full
 def test_twenty_thousand_operations_over_a_bad_connection_end_equal_and_no_deletion_is_missed() -> None:
     rates = Rates(drop=0.002, fail=0.001, gone=0.001, stall=0.0005, repeat=0.01, list_fails=0.02)
     in_hub(converges(20_000, 20_000, 60, rates), 20_000)

@@ -1,7 +1,8 @@
 """The agent of one cluster: its registration, and families of reconcilers that share caches, put together and run.
 
 It may share a process with a thousand others, so what it does not need at the moment must not exist: a cluster that
-has not been accepted has no caches, and a cluster without works and policies has three idle streams and a timer.
+has not been accepted has no caches, and a cluster without works, policies and federated workloads has four idle
+streams and a timer.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,21 +16,27 @@ from echelon.agent.registration import Registration
 from echelon.agent.running import run_families
 from echelon.agent.settings import Settings
 from echelon.agent.work_controllers import work_controllers
+from echelon.agent.workload.family import workload_controllers
 from echelon.engine.work.identity import Identity
 from echelon.kube.client import Client, Documents
 from echelon.kube.clock import Clock
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
+from echelon.kube.turns import Turns
 
 # What agents do beyond registration; each is given the context and says what is to be run.
-FAMILIES: tuple[Callable[[AgentContext], Family], ...] = (work_controllers, policy_controllers)
+FAMILIES: tuple[Callable[[AgentContext], Family], ...] = (
+    work_controllers,
+    policy_controllers,
+    workload_controllers,
+)
 
 
 class Agent:
     """Runs on behalf of one cluster: `hub` and `member` are clients with the agent's rights on either side.
 
     `server` is the member's server, asked for its version and kinds; `act_as` gives clients that act as others there.
-    `agent_id` tells agents apart that work for several hubs on one cluster.
+    `agent_id` tells agents apart that work for several hubs on one cluster. Many in one process share `turns`.
     """
 
     def __init__(
@@ -46,6 +53,7 @@ class Agent:
         agent_id: str = "",
         settings: Settings | None = None,
         act_as: ActAs | None = None,
+        turns: Turns | None = None,
         families: Sequence[Callable[[AgentContext], Family]] = FAMILIES,
     ) -> None:
         self.context = AgentContext(
@@ -59,6 +67,7 @@ class Agent:
             metrics=metrics,
             settings=settings or Settings(),
             act_as=act_as,
+            turns=turns,
         )
         self._registration = Registration(self.context)
         self._families = [family(self.context) for family in families]

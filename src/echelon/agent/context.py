@@ -23,6 +23,7 @@ from echelon.kube.events import EventRecorder
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.reconciler import Reconciler
+from echelon.kube.turns import Turns
 
 T = TypeVar("T")
 
@@ -71,6 +72,7 @@ class AgentContext:
     metrics: Metrics
     settings: Settings
     act_as: ActAs | None = None
+    turns: Turns | None = None  # shared by all agents of a process, if there are many
     _informers: dict[Hashable, Informer[Any]] = field(default_factory=dict)  # by side, kind and selection
 
     def __post_init__(self) -> None:
@@ -136,6 +138,7 @@ class AgentContext:
             concurrency=concurrency,
             last_retry=_LAST_RETRY_SECONDS,
             after=after,
+            turns=self.turns,
         )
 
     def _informer(

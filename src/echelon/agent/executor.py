@@ -7,6 +7,7 @@ not. There the server is asked to try, as that account, without doing it.
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from echelon.agent.object_watches import ObjectRef
 from echelon.api.authorization import SUBJECT_ACCESS_REVIEW
 from echelon.api.manifest_config import ServiceAccountSubject
 from echelon.engine.work.updating import DesiredObject, with_metadata
@@ -40,22 +41,28 @@ class ExecutorCheck:
 
     async def check(self, desired: DesiredObject, account: ServiceAccountSubject) -> None:
         """Raise `NotAllowed` unless the account may apply a manifest."""
-        user = f"system:serviceaccount:{account.namespace}:{account.name}"
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
+        ref = ObjectRef(desired.kind, desired.namespace, desired.name)
         for verb in (*_VERBS, "delete") if desired.owned_by_work else _VERBS:
-            if not await self._may(user, groups, verb, desired):
+            if not await self.may(account, verb, ref):
                 raise NotAllowed(desired)
         if desired.kind.group == _RBAC:
-            await self._try(user, groups, desired)
+            await self._try(*_identity(account), desired)
 
-    async def _may(self, user: str, groups: Sequence[str], verb: str, desired: DesiredObject) -> bool:
+    async def check_deletion(self, desired: DesiredObject, account: ServiceAccountSubject) -> None:
+        """Raise `NotAllowed` unless the account may delete an object that cannot be changed and is made anew."""
+        if not await self.may(account, "delete", ObjectRef(desired.kind, desired.namespace, desired.name)):
+            raise NotAllowed(desired, "it cannot be changed, and may not be deleted to be made anew")
+
+    async def may(self, account: ServiceAccountSubject, verb: str, ref: ObjectRef) -> bool:
+        """Tell whether an account may do something with an object."""
+        user, groups = _identity(account)
         asked = {
-            "namespace": desired.namespace,
+            "namespace": ref.namespace,
             "verb": verb,
-            "group": desired.kind.group,
-            "version": desired.kind.version,
-            "resource": desired.kind.plural,
-            "name": desired.name,
+            "group": ref.kind.group,
+            "version": ref.kind.version,
+            "resource": ref.kind.plural,
+            "name": ref.name,
         }
         body = {
             **SUBJECT_ACCESS_REVIEW.type_meta,
@@ -80,3 +87,9 @@ class ExecutorCheck:
                 await client.patch(desired.kind, desired.name, MergePatch(changed), desired.namespace, options=dry)
         except Forbidden as error:
             raise NotAllowed(desired, f"permission escalation, {error}") from error
+
+
+def _identity(account: ServiceAccountSubject) -> tuple[str, Sequence[str]]:
+    """Return the user that an account is, and its groups."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
+    return f"system:serviceaccount:{account.namespace}:{account.name}", groups

@@ -16,6 +16,7 @@ from echelon.kube.errors import ApiError, Conflict
 from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.queue import WorkQueue
+from echelon.kube.turns import Turns
 
 CONFLICT_SECONDS = 1.0
 
@@ -35,14 +36,19 @@ class KeyedWorkers:
         concurrency: int,
         last_retry: float,
         after: Sequence[Informer[Any]] = (),
+        turns: Turns | None = None,
     ) -> None:
-        """`concurrency`: how many keys are handled at once; `after`: the caches that have to be full before that."""
+        """`concurrency`: how many keys are handled at once; `after`: the caches that have to be full before that.
+
+        `turns` are those of all who share the process, if there are many.
+        """
         self.name = name
         self.queue: WorkQueue[str] = WorkQueue(random, last_retry=last_retry)
         self._handler = handler
         self._metrics = metrics
         self._after = after
         self._slots = asyncio.Semaphore(concurrency)
+        self._turns = turns
         metrics.show_queue(name, self.queue.stats)
 
     async def run(self) -> None:
@@ -53,7 +59,10 @@ class KeyedWorkers:
             async with asyncio.TaskGroup() as group:
                 while True:
                     await self._slots.acquire()
-                    key = await self.queue.get()
+                    if self._turns is not None:
+                        await self.queue.wait()
+                        await self._turns.take()
+                    key = await self.queue.get()  # with all that has happened to it in the meantime
                     group.create_task(self._handle(key), name=f"{self.name} {key}")
         finally:
             self.queue.close()

@@ -6,6 +6,7 @@ most heal soon, an account's missing right in a minute, a field that another man
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from echelon.agent.discovery import ServedKinds, UnknownKind
 from echelon.agent.executor import ExecutorCheck, NotAllowed
@@ -22,6 +23,7 @@ from echelon.agent.manifest_result import (
 from echelon.agent.object_applier import AppliedObject, FieldConflict, ObjectApplier, message_of
 from echelon.agent.object_watches import ObjectRef
 from echelon.api.base import JSONObject
+from echelon.api.manifest_config import ServiceAccountSubject
 from echelon.api.work import AppliedManifestWork, AppliedResource, ManifestResourceMeta, ManifestWork
 from echelon.engine.work import intent
 from echelon.engine.work.configs import options_for
@@ -42,6 +44,7 @@ from echelon.engine.work.reporting import (
 from echelon.engine.work.updating import DesiredObject
 from echelon.kube.errors import ApiError, NotFound
 
+_NOT_TOLD = Unreadable("the account on whose behalf the work is applied may not get it")
 _NO_NAME = "the manifest does not say its apiVersion, kind and metadata.name"
 
 
@@ -106,7 +109,8 @@ class ManifestApplier:
                 meta = meta_of(ordinal, manifest)
                 found.append(ManifestResult(ObservedManifest(meta, None, Unreadable(message_of(error)))))
             else:
-                found.append(ManifestResult(ObservedManifest(meta, None, await self.read(ref)), ref))
+                live = await self._read_for(work, ref)
+                found.append(ManifestResult(ObservedManifest(meta, None, live), None if live == _NOT_TOLD else ref))
         return found
 
     async def read(self, ref: ObjectRef, before: LiveState | None = None) -> LiveState:
@@ -116,6 +120,15 @@ class ManifestApplier:
         except ApiError as error:
             return before if before is not None and is_transient(error) else Unreadable(error.message)
         return Absent() if live is None else Found(live)
+
+    async def _read_for(self, work: ManifestWork, ref: ObjectRef) -> LiveState:
+        """Read an object on behalf of the account of a work, if it has one."""
+        account = _account(work)
+        try:
+            allowed = account is None or await self._executor.may(account, "get", ref)
+        except ApiError as error:
+            return Unreadable(error.message)
+        return await self.read(ref) if allowed else _NOT_TOLD
 
     async def _identify(self, ordinal: int, manifest: JSONObject) -> tuple[ObjectRef, ManifestResourceMeta]:
         if not is_readable(manifest):
@@ -143,9 +156,9 @@ class ManifestApplier:
         except ApiError as error:
             return previous.not_tried(ordinal, error)
         if previous.is_complete(ref):
-            return ManifestResult(
-                ObservedManifest(meta, Applied(), await self.read(ref)), ref, previous.recorded.get(ref.key)
-            )
+            live = await self._read_for(previous.work, ref)
+            seen = None if live == _NOT_TOLD else ref
+            return ManifestResult(ObservedManifest(meta, Applied(), live), seen, previous.recorded.get(ref.key))
         owned = owned_by_work(previous.work.spec.delete_option, meta)
         return await self._apply_object(
             previous, DesiredObject(ref.kind, manifest, ref.namespace, owner, owned), ref, meta
@@ -158,10 +171,12 @@ class ManifestApplier:
         before, resource = previous.before.get(ref.key), previous.recorded.get(ref.key)
         last_applied = before.last_applied if before is not None else None
         try:
-            executor = previous.work.spec.executor
-            if executor is not None and executor.subject.service_account is not None:
-                await self._executor.check(desired, executor.subject.service_account)
-            written = await self._applier.apply(desired, strategy, last_applied, new=resource is None)
+            if (account := _account(previous.work)) is not None:
+                await self._executor.check(desired, account)
+            ask = partial(self._executor.check_deletion, desired, account) if account is not None else None
+            written = await self._applier.apply(
+                desired, strategy, last_applied, new=resource is None, before_deletion=ask
+            )
         except (ApiError, NotAllowed, FieldConflict, IgnoreFieldError) as error:
             if isinstance(error, NotFound):
                 self._kinds.forget(ref.kind.api_version)  # its CRD may have gone
@@ -190,10 +205,10 @@ class ManifestApplier:
                 None,
                 Drift(repair.count, conflict="" if is_namespace_terminating(error) else message_of(error)),
             )
-        live = before.observed.live if transient and before is not None else await self.read(ref)
+        live = before.observed.live if transient and before is not None else await self._read_for(previous.work, ref)
         return ManifestResult(
             ObservedManifest(meta, applied, live, drift, ref.kind.status),
-            ref,
+            None if live == _NOT_TOLD else ref,  # what may not be read is not watched
             previous.recorded.get(ref.key),
             retry_after,
             transient,
@@ -201,6 +216,11 @@ class ManifestApplier:
             differs=transient and before is not None and before.differs,
             repair=repair,
         )
+
+
+def _account(work: ManifestWork) -> ServiceAccountSubject | None:
+    """Return the account on whose behalf a work is applied; None for the agent itself."""
+    return work.spec.executor.subject.service_account if work.spec.executor is not None else None
 
 
 def _applied(

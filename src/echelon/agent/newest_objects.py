@@ -28,6 +28,10 @@ class NewestObjects(Generic[T]):
         """Return an object in the newest state that is known."""
         return self._own.get(Key(self.informer.namespace, name))
 
+    def knows(self, obj: T) -> bool:
+        """Whether a state of an object is no news for whoever made our last write of it."""
+        return self._own.knows(obj)
+
     async def patch(self, obj: T, body: JSONObject, subresource: str = "") -> T:
         """Write some fields of an object that is still as we know it, and return what it is then."""
         (namespace, name), uid, version = identity_of(obj)

@@ -4,13 +4,14 @@ Between asking and writing somebody else may have written; then everything is do
 made of a manifest is handed back, so that whoever remembers it only has to look at a work at rest.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
-from echelon.engine.plan import Write
+from echelon.engine.plan import Delete, Write
 from echelon.engine.work.ignoring import server_side_apply
 from echelon.engine.work.updating import (
     DesiredObject,
@@ -61,12 +62,19 @@ class ObjectApplier:
         return found
 
     async def apply(
-        self, desired: DesiredObject, strategy: ManifestUpdateStrategy, last_applied: LastApplied | None, *, new: bool
+        self,
+        desired: DesiredObject,
+        strategy: ManifestUpdateStrategy,
+        last_applied: LastApplied | None,
+        *,
+        new: bool,
+        before_deletion: Callable[[], Awaitable[None]] | None = None,
     ) -> AppliedObject:
         """Apply a manifest.
 
-        `last_applied` is of the last time; `new`: as far as is known the object is not there yet. Raises `ApiError`,
-        `FieldConflict` and `IgnoreFieldError`.
+        `last_applied` is of the last time; `new`: as far as is known the object is not there yet; `before_deletion` is
+        asked before an object is deleted to be made anew, and may raise. Raises `ApiError`, `FieldConflict` and
+        `IgnoreFieldError`.
         """
         if strategy.type == "ReadOnly":
             return AppliedObject(await self.get(desired.kind, desired.name, desired.namespace))
@@ -77,22 +85,15 @@ class ObjectApplier:
             return _applied_object(desired, live, after)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return _applied_object(desired, live, await self._client_side(desired, strategy, live, last_applied))
+                writes = _client_side(desired, strategy, live, last_applied)
+                if before_deletion is not None and any(isinstance(each, Delete) for each in writes):
+                    await before_deletion()
+                return _applied_object(desired, live, await self._write(writes, live))
             except (AlreadyExists, Conflict, NotFound) as error:
                 if attempt == ATTEMPTS or (isinstance(error, NotFound) and live is None):
                     raise
                 live = await self.get(desired.kind, desired.name, desired.namespace)
         raise AssertionError("the last attempt returns or raises")
-
-    async def _client_side(
-        self,
-        desired: DesiredObject,
-        strategy: ManifestUpdateStrategy,
-        live: JSONObject | None,
-        last_applied: LastApplied | None,
-    ) -> JSONObject | None:
-        writes = create_only(desired, live) if strategy.type == "CreateOnly" else update(desired, live, last_applied)
-        return await self._write(writes, live)
 
     async def _server_side(
         self, desired: DesiredObject, config: ServerSideApplyConfig, live: JSONObject | None
@@ -121,6 +122,15 @@ class ObjectApplier:
         for planned in writes:
             live = await write(planned, self._member, options or self._options)
         return live
+
+
+def _client_side(
+    desired: DesiredObject,
+    strategy: ManifestUpdateStrategy,
+    live: JSONObject | None,
+    last_applied: LastApplied | None,
+) -> tuple[Write, ...]:
+    return create_only(desired, live) if strategy.type == "CreateOnly" else update(desired, live, last_applied)
 
 
 def _applied_object(desired: DesiredObject, before: JSONObject | None, after: JSONObject | None) -> AppliedObject:

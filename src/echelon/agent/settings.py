@@ -21,6 +21,7 @@ class Settings:
     eviction_grace_seconds: float = 3600.0
     max_watches: int = 50
     max_json_raw_bytes: int | None = None  # None: lists and objects are no feedback
+    secret_values: bool = False  # whether feedback may tell what secrets hold
     works_at_once: int = 10
     lease_seconds: int = 60
     evaluation_backoff_seconds: float = 5.0  # between two evaluations of a policy, at least

@@ -116,7 +116,8 @@ class WorkReconciler:
     async def _report(self, work: ManifestWork, state: WorkState, now: float) -> float:
         """Report the state of a work, if that is news; return after how many seconds to look again."""
         name, observed, time = work.metadata.name, [each.observed for each in state.results], self._clock.now()
-        status = report(work, observed, time, raw_limit=self._settings.max_json_raw_bytes)
+        limit, secrets = self._settings.max_json_raw_bytes, self._settings.secret_values
+        status = report(work, observed, time, raw_limit=limit, secret_values=secrets)
         after = look_again(status, observed, time)
         state = replace(state, outdated_at=now + after.total_seconds() if after is not None else math.inf)
         if status != work.status:

@@ -13,14 +13,14 @@ from echelon.api.base import JSON, APIStruct, JSONObject, field
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueSetStatus, PodCliqueStatus
 from echelon.api.kinds import Column, Kind, Scale
 from echelon.api.meta import ObjectMeta
-from echelon.api.name_patterns import SUBDOMAIN
+from echelon.api.name_patterns import LABEL
 from echelon.api.podgangs import POD_GANG
 from echelon.api.pods import PodSpec
 from echelon.api.printing import AGE
 from echelon.api.schema import schema_of
 
 GROUP = "grove.io"
-NAME = f"^{SUBDOMAIN}$"
+NAME = f"^{LABEL}$"  # host names of pods have it in them, so there are no dots
 DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 STARTUP_TYPES = ("CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 
@@ -119,7 +119,7 @@ class PodCliqueSpec(APIStruct, frozen=True, gc=False, kw_only=True):
 
     role_name: Annotated[str, field("Role of the pods.", min_length=1, max_length=253)]
     pod_spec: Annotated[CliquePodSpec, field("The pods to run.")]
-    replicas: Annotated[int, field("How many pods are wanted.", minimum=0)]
+    replicas: Annotated[int, field("How many pods are wanted.", minimum=0, maximum=rules.MOST_PODS)]
     min_available: Annotated[
         int | None, field("Pods that start together and must stay; replicas if not given.", minimum=0)
     ] = None
@@ -163,7 +163,10 @@ class PodCliqueScalingGroupConfig(APIStruct, frozen=True, gc=False, kw_only=True
         list[CliqueName], field("Cliques of the group.", list_set=True, min_items=1, max_items=rules.MAX_CLIQUES)
     ]
     annotations: Annotated[dict[str, str], field("Annotations of the group.")] = {}
-    replicas: Annotated[int, field("Size at the start; later edits are ignored.", default=1, minimum=1)] = 1
+    replicas: Annotated[
+        int,
+        field("Size at the start; later edits are ignored.", default=1, minimum=1, maximum=rules.MOST_GROUP_REPLICAS),
+    ] = 1
     min_available: Annotated[int, field("Replicas that start together and must stay.", default=1, minimum=1)] = 1
     scale_config: Annotated[AutoScalingConfig | None, field("How the group is scaled.")] = None
     rolling_update: Annotated[RollingUpdateConfiguration | None, field("Limits of a rolling update.")] = None
@@ -244,7 +247,7 @@ class PodCliqueSetSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     )
     template: Annotated[PodCliqueSetTemplateSpec, field("The cliques of each replica.")]
 
-    schema_extra: ClassVar[JSONObject] = {"x-kubernetes-validations": rules.ON_DELETE}
+    schema_extra: ClassVar[JSONObject] = {"x-kubernetes-validations": rules.SET_SIZE}
 
 
 class PodCliqueSet(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -272,7 +275,9 @@ class PodClique(APIStruct, frozen=True, gc=False, kw_only=True):
 class PodCliqueScalingGroupSpec(APIStruct, frozen=True, gc=False, kw_only=True):
     """Cliques that are scaled together."""
 
-    replicas: Annotated[int, field("How many replicas are wanted.", default=1, minimum=0)] = 1
+    replicas: Annotated[
+        int, field("How many replicas are wanted.", default=1, minimum=0, maximum=rules.MOST_GROUP_REPLICAS)
+    ] = 1
     min_available: Annotated[int, field("Replicas that start together and must stay.", default=1, minimum=1)] = 1
     clique_names: Annotated[list[str], field("Cliques of the group, as the set names them.", atomic=True)]
 

@@ -10,6 +10,10 @@ from echelon.api.base import Rule
 MAX_CLIQUES = 64
 MAX_GROUPS = 32
 NAME_BUDGET = 45  # set, group and clique name together, so that pod names stay legal
+# More than these is a slip of a finger, which costs a clear word here and a cluster's afternoon elsewhere.
+MOST_POD_CLIQUES = 5000  # of one set
+MOST_GROUP_REPLICAS = 2000
+MOST_PODS = 50_000  # of one clique
 
 _INVALID, _FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
 _GROUPS = "self.podCliqueScalingGroups"
@@ -35,6 +39,12 @@ def immutable(path: str) -> Rule:
 # The set as a whole, where its name is known.
 SET_NAMES = (
     Rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "the Services of a set are named after it: its name must be letters, digits and dashes and begin with a letter",
+        ".metadata",
+        _INVALID,
+    ),
+    Rule(
         f"self.spec.template.cliques.all(c, size(self.metadata.name) + size(c.name) <= {NAME_BUDGET})",
         f"the names of the set and of a clique may have {NAME_BUDGET} characters together",
         ".spec.template.cliques",
@@ -49,14 +59,12 @@ SET_NAMES = (
     ),
 )
 
-ON_DELETE = (
+SET_SIZE = (
     Rule(
-        "!has(self.updateStrategy) || self.updateStrategy.type != 'OnDelete' || "
-        "(self.template.cliques.all(c, !has(c.rollingUpdate)) && (!has(self.template.podCliqueScalingGroups) || "
-        "self.template.podCliqueScalingGroups.all(g, !has(g.rollingUpdate))))",
-        "rollingUpdate may not be set when the update strategy is OnDelete",
-        ".template",
-        _FORBIDDEN,
+        f"self.replicas * size(self.template.cliques) <= {MOST_POD_CLIQUES}",
+        f"a set may have {MOST_POD_CLIQUES} PodCliques, and each replica has one of every clique at least",
+        ".replicas",
+        _INVALID,
     ),
 )
 
@@ -124,6 +132,7 @@ TEMPLATE = (
     Rule("self.cliqueStartupType == oldSelf.cliqueStartupType", "field is immutable", ".cliqueStartupType", _FORBIDDEN),
     immutable("topologyConstraint"),
     immutable("resourceSharing"),
+    immutable("resourceClaimTemplates"),
 )
 
 CLIQUE = (
@@ -178,6 +187,12 @@ SCALING_GROUP = (
         "self.scaleConfig.minReplicas >= self.minAvailable",
         "minReplicas must not be less than minAvailable",
         ".scaleConfig.minReplicas",
+        _INVALID,
+    ),
+    Rule(
+        "!has(self.scaleConfig) || has(self.scaleConfig.minReplicas) || self.scaleConfig.maxReplicas >= self.replicas",
+        "maxReplicas must not be less than minReplicas, which is replicas if it is not given",
+        ".scaleConfig.maxReplicas",
         _INVALID,
     ),
     Rule("self.cliqueNames == oldSelf.cliqueNames", "field is immutable", ".cliqueNames", _FORBIDDEN),

@@ -1,13 +1,17 @@
 """What Grove's controllers report about sets, cliques and scaling groups.
 
-Field names are upstream's, but for one: a clique lists the pods that still run an older template, because under
-OnDelete nobody but the user replaces them, and a count does not say which.
+Field names are upstream's, but for a few: sets and cliques say which pods still run an older template, how many, and
+since when, because under OnDelete nobody but the user replaces them, and `updatedReplicas` does not say which.
 """
 
 from typing import Annotated
 
 from echelon.api.base import APIStruct, field
 from echelon.api.meta import Condition
+
+OUTDATED_PODS = field("Live pods that run an older template, by name; 100 of them.", list_set=True, max_items=100)
+OUTDATED_COUNT = field("How many live pods run an older template.", default=0)
+OUTDATED_SINCE = field("Since when some pod has run an older template.", format="date-time")
 
 
 class LastError(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -19,7 +23,7 @@ class LastError(APIStruct, frozen=True, gc=False, kw_only=True):
 
 
 class PodGangStatusItem(APIStruct, frozen=True, gc=False, kw_only=True):
-    """A gang of the set; upstream never fills it."""
+    """A gang of the set. Upstream never fills it; here it lists gangs whose termination is under way or held."""
 
     name: Annotated[str, field("Name of the gang.")]
     phase: Annotated[str, field("Phase of the gang.")]
@@ -64,13 +68,16 @@ class PodCliqueSetStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     current_generation_hash: Annotated[str, field("Hash of the template in force.")] = ""
     current_revision: Annotated[str, field("ControllerRevision that holds the template in force.")] = ""
     update_progress: Annotated[PodCliqueSetUpdateProgress | None, field("The update since the last change.")] = None
+    outdated_pods: Annotated[list[str], OUTDATED_PODS] = []
+    outdated_pods_count: Annotated[int, OUTDATED_COUNT] = 0
+    outdated_since: Annotated[str, OUTDATED_SINCE] = ""
 
 
 class PodsSelectedToUpdate(APIStruct, frozen=True, gc=False, kw_only=True):
     """Ready pods that an update takes."""
 
     current: Annotated[str, field("Pod that is being replaced.")]
-    completed: Annotated[list[str], field("Pods that were replaced.", atomic=True)] = []
+    completed: Annotated[list[str], field("Pods that were replaced, the last 100.", atomic=True)] = []
 
 
 class PodCliqueUpdateProgress(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -95,7 +102,9 @@ class PodCliqueStatus(APIStruct, frozen=True, gc=False, kw_only=True):
     updated_replicas: Annotated[int, field("Live pods with the current template.", default=0)] = 0
     schedule_gated_replicas: Annotated[int, field("Pods that wait for their gang.", default=0)] = 0
     scheduled_replicas: Annotated[int, field("Pods that have a node.", default=0)] = 0
-    outdated_pods: Annotated[list[str], field("Live pods that run an older template, by name.", list_set=True)] = []
+    outdated_pods: Annotated[list[str], OUTDATED_PODS] = []
+    outdated_pods_count: Annotated[int, OUTDATED_COUNT] = 0
+    outdated_since: Annotated[str, OUTDATED_SINCE] = ""
     hpa_pod_selector: Annotated[str, field("Selector of the pods, as text.")] = ""
     conditions: Annotated[list[Condition], field("Aspects of its state.", list_map_keys=("type",))] = []
     current_pod_clique_set_generation_hash: Annotated[str, field("Hash of the set's template that it has.")] = ""

@@ -6,6 +6,7 @@ keeps a list of its own. The instances live beside their types; `echelon.api.reg
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from echelon.api.base import JSON, JSONObject
@@ -58,7 +59,15 @@ class Kind(Generic[T]):
     crd_labels: tuple[tuple[str, str], ...] = ()  # on its CRD, for others who look for such
     selectable_fields: tuple[str, ...] = ()  # dotted paths for field selectors besides name and namespace
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Kinds are keys of many tables, and few of them have these three in common.
+        return hash((self.group, self.version, self.plural))
+
+    @cached_property
     def api_version(self) -> str:
         """`group/version`, or the bare version in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
@@ -78,7 +87,7 @@ class Kind(Generic[T]):
         """Kind of a list of them."""
         return f"{self.kind}List"
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """`plural.group`: the name of a CRD, and of a resource in errors and permissions."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -89,4 +98,8 @@ class Kind(Generic[T]):
 
     def untyped(self) -> "Kind[dict[str, Any]]":
         """Return the same kind, read as plain dicts."""
+        return self._untyped
+
+    @cached_property
+    def _untyped(self) -> "Kind[dict[str, Any]]":
         return replace(self, type=dict[str, Any])  # type: ignore[arg-type,return-value]

@@ -38,7 +38,9 @@ class Quantity:
 
     def exact(self) -> Fraction:
         """Return the value as it is."""
-        return self.mantissa * Fraction(10) ** self.exponent
+        if self.exponent < 0:
+            return Fraction(self.mantissa, 10**-self.exponent)
+        return Fraction(self.mantissa * 10**self.exponent)
 
 
 def parse_quantity(value: str | int) -> Quantity:

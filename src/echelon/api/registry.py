@@ -30,7 +30,9 @@ from echelon.api import (
     placement_rule,
     policy,
     policy_binding,
+    propagation,
     rbac,
+    rollout_ledger,
     work,
     work_set,
 )
@@ -52,6 +54,8 @@ _MODULES = (
     placement_rule,
     configuration_policy,
     karmada,
+    rollout_ledger,
+    propagation,
     grove,
     kruise,
     # served by Kubernetes itself

@@ -2,15 +2,17 @@
 
 from datetime import UTC, datetime
 
+_ZERO = "+00:00"
+
 
 def format_time(moment: datetime) -> str:
     """Write a time to the second, as in conditions."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix(_ZERO) + "Z"
 
 
 def format_micro_time(moment: datetime) -> str:
     """Write a time to the microsecond: one that is cut to seconds lets a deadline begin too early."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix(_ZERO) + "Z"
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -15,6 +15,7 @@ from echelon.agent.context import AgentContext, Family
 from echelon.agent.policy.family import policy_controllers
 from echelon.agent.settings import MANAGER, Settings
 from echelon.agent.settings import hub_hash as hash_of
+from echelon.agent.workload.family import workload_controllers
 from echelon.cli.connection import Connection, errors_said
 from echelon.cli.logs import logged, say
 from echelon.cli.probes import Address, probed, probes
@@ -51,7 +52,7 @@ class _AgentOptions:
     agent_id: str
     hub_hash: str
     settings: Settings
-    policies: bool
+    families: Sequence[Callable[[AgentContext], Family]]
     metrics_listen: Address | None
 
 
@@ -109,10 +110,21 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="Report lists and objects as JSON up to this many bytes; not at all if not given.",
 )
 @click.option(
+    "--feedback-from-secrets",
+    is_flag=True,
+    help="Let feedback rules and condition rules read what Secrets hold; it goes into the status of works on the hub.",
+)
+@click.option(
     "--policies/--no-policies",
     default=True,
     show_default=True,
     help="Look after the policies that the hub has for the cluster.",
+)
+@click.option(
+    "--workloads/--no-workloads",
+    default=True,
+    show_default=True,
+    help="Look after the federated workloads that the hub has for the cluster.",
 )
 @probed
 @logged()
@@ -130,10 +142,15 @@ def agent(
     max_feedback_watch: int,
     workers: int,
     max_json_raw_length: int | None,
+    feedback_from_secrets: bool,
     policies: bool,
+    workloads: bool,
     metrics_listen: Address | None,
 ) -> None:
-    """Register a cluster with a hub and apply the hub's works and policies for it, until SIGTERM or Ctrl-C."""
+    """Register a cluster with a hub and apply what the hub has for it, until SIGTERM or Ctrl-C.
+
+    That is works, policies and federated workloads.
+    """
     if hub_kubeconfig is None and hub_context is None:
         raise click.UsageError("say where the hub is: --hub-kubeconfig, --hub-context, or both")
     settings = Settings(
@@ -142,15 +159,18 @@ def agent(
         max_watches=max_feedback_watch,
         works_at_once=workers,
         max_json_raw_bytes=max_json_raw_length,
+        secret_values=feedback_from_secrets,
     )
     hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
     with errors_said():
-        run_main(_serve(_AgentOptions(cluster, hub, member, agent_id, hub_hash, settings, policies, metrics_listen)))
+        families = families_with(policies=policies, workloads=workloads)
+        run_main(_serve(_AgentOptions(cluster, hub, member, agent_id, hub_hash, settings, families, metrics_listen)))
 
 
-def families_with(*, policies: bool) -> list[Callable[[AgentContext], Family]]:
-    """Return what an agent does, with policies or without."""
-    return [each for each in FAMILIES if policies or each is not policy_controllers]
+def families_with(*, policies: bool, workloads: bool) -> list[Callable[[AgentContext], Family]]:
+    """Return what an agent does, with policies and federated workloads or without."""
+    left_out = [*(() if policies else (policy_controllers,)), *(() if workloads else (workload_controllers,))]
+    return [each for each in FAMILIES if each not in left_out]
 
 
 async def _serve(options: _AgentOptions) -> None:
@@ -171,7 +191,7 @@ async def _serve(options: _AgentOptions) -> None:
             agent_id=options.agent_id,
             settings=options.settings,
             act_as=_Impersonating(member_config, stack).client,
-            families=families_with(policies=options.policies),
+            families=options.families,
         )
         await stack.enter_async_context(probes(options.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
         working = asyncio.create_task(made.run(), name="agent")

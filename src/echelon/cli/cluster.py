@@ -11,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from echelon.agent.settings import FINALIZER as AGENT_FINALIZER
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.coordination import LEASE, Lease
+from echelon.api.karmada import WORK, Work
+from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE, Namespace
 from echelon.api.printing import human_duration
 from echelon.api.times import parse_time
@@ -25,6 +28,8 @@ from echelon.cli.connection import Connection, connected
 from echelon.controllers.cluster.leaving import add_finalizer, has_finalizer, is_leaving, is_namespace_of
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
 from echelon.engine.conditions import find_condition
+from echelon.engine.workload.names import FINALIZER as WORKLOAD_FINALIZER
+from echelon.engine.workload.names import execution_namespace
 from echelon.kube.client import Client, DeleteOptions, MergePatch, Preconditions
 from echelon.kube.errors import Conflict, NotFound
 
@@ -33,6 +38,7 @@ _MISSED_RENEWALS = 5
 _DEFAULT_LEASE_SECONDS = 60
 _TRIES = 8
 _NAMED = 5
+_AGENT_FINALIZERS = frozenset({AGENT_FINALIZER, WORKLOAD_FINALIZER})
 
 
 @click.group()
@@ -68,7 +74,7 @@ class _Seen:
     """A cluster and what belongs to it."""
 
     cluster: ManagedCluster
-    works: Sequence[ManifestWork]
+    works: Sequence[ManifestWork | Work]
     namespace: Namespace | None
     lease: Lease | None
 
@@ -124,8 +130,10 @@ async def _look(client: Client, name: str) -> _Seen | None:
     with suppress(NotFound):
         namespace = await client.get(NAMESPACE, name)
         lease = await client.get(LEASE, LEASE_NAME, name)
-    works = sorted((await client.list(MANIFEST_WORK, name)).items, key=lambda each: each.metadata.name)
-    return _Seen(found, works, namespace, lease)
+    works: list[ManifestWork | Work] = list((await client.list(MANIFEST_WORK, name)).items)
+    with suppress(NotFound):  # a hub may be without federated workloads
+        works += (await client.list(WORK, execution_namespace(name))).items
+    return _Seen(found, sorted(works, key=lambda each: each.metadata.name), namespace, lease)
 
 
 async def _unknown(client: Client, name: str) -> str:
@@ -166,7 +174,12 @@ def _ago(seen: _Seen, now: datetime) -> str:
     return "never" if silence is None else f"{human_duration(max(silence, 0))} ago"
 
 
-def _applied(work: ManifestWork) -> Iterator[str]:
+def _applied(work: ManifestWork | Work) -> Iterator[str]:
+    if isinstance(work, Work):
+        for one in work.status.manifest_statuses:
+            about = one.identifier
+            yield f"{about.kind} {about.namespace}/{about.name}" if about.namespace else f"{about.kind} {about.name}"
+        return
     for each in work.status.resource_status.manifests:
         meta = each.resource_meta
         if any(said.type == "Applied" and said.status == "True" for said in each.conditions):
@@ -202,13 +215,12 @@ async def _end_works(client: Client, seen: _Seen) -> None:
     """Delete works without their agent."""
     for work in seen.works:
         meta = work.metadata
+        kind: Kind[Any] = WORK if isinstance(work, Work) else MANIFEST_WORK
         with suppress(NotFound, Conflict):  # gone, or written by somebody else: the next look shows it
-            await client.delete(
-                MANIFEST_WORK, meta.name, meta.namespace, options=DeleteOptions(Preconditions(uid=meta.uid))
-            )
-            kept = [each for each in meta.finalizers if each != AGENT_FINALIZER]
+            await client.delete(kind, meta.name, meta.namespace, options=DeleteOptions(Preconditions(uid=meta.uid)))
+            kept = [each for each in meta.finalizers if each not in _AGENT_FINALIZERS]
             body = {"metadata": {"finalizers": kept or None, "uid": meta.uid}}
-            await client.patch(MANIFEST_WORK, meta.name, MergePatch(body), meta.namespace)
+            await client.patch(kind, meta.name, MergePatch(body), meta.namespace)
 
 
 async def _wait(client: Client, seen: _Seen, *, force: bool, patience: float) -> None:
@@ -231,7 +243,7 @@ async def _wait(client: Client, seen: _Seen, *, force: bool, patience: float) ->
 def _waits_for(seen: _Seen) -> str:
     if seen.works:
         names = _some([each.metadata.name for each in seen.works])
-        others = sorted({each for work in seen.works for each in work.metadata.finalizers} - {AGENT_FINALIZER})
+        others = sorted({each for work in seen.works for each in work.metadata.finalizers} - _AGENT_FINALIZERS)
         held = f", held by {', '.join(others)}" if others else ""
         return f"waits for works to end, {len(seen.works)} of them: {names}{held}"
     if seen.namespace is not None and is_namespace_of(seen.cluster, seen.namespace):

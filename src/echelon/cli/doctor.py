@@ -17,12 +17,15 @@ from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALID
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSON, JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER_SET_BINDING
+from echelon.api.coordination import LEASE
+from echelon.api.grove import POD_CLIQUE_SET, PodCliqueSet
 from echelon.api.kinds import Kind
 from echelon.api.policy import POLICY
 from echelon.api.schema import schema_of
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import print_document
+from echelon.controllers.pod_clique.rival import LEASE_NAME as GROVE_LEASE
 from echelon.controllers.running import NAMES, custom_kinds_of, installing
 from echelon.engine.kept_fields import keeps, schema_at
 from echelon.engine.policy.kept_fields import OWN_FIELDS, STRATEGY, kept_fields
@@ -36,6 +39,7 @@ _MOST_ITEMS = 20
 _PAGE = 500
 _APPLY = "kubectl apply --server-side -f -"
 _GUARDS = {each.kind: each for each in (VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING)}
+_CLIQUE_FIELDS = ("status.outdatedPods", "status.outdatedPodsCount", "status.outdatedSince", "status.currentRevision")
 # What a server adds to a policy that leaves it open.
 _DEFAULTS = {"matchPolicy": "Equivalent", "scope": "*"}
 
@@ -231,6 +235,39 @@ async def _policy_fields(name: str, client: HttpClient) -> Finding | None:
     return Finding(name, "finding", f"{said}These fields are dropped:", dropped)
 
 
+async def _clique_fields(name: str, client: HttpClient) -> Finding | None:
+    kind = POD_CLIQUE_SET
+    there = await _found(client, CUSTOM_RESOURCE_DEFINITION, kind.resource)
+    if there is None:
+        return None  # a cluster without sets lacks nothing
+    own = schema_of(PodCliqueSet)
+    dropped = tuple(path for path in _CLIQUE_FIELDS if not keeps(there, kind.version, path, schema_at(own, path)))
+    if not dropped:
+        return Finding(name, "ok", "PodCliqueSets keep what Echelon writes into their status.")
+    return Finding(
+        name,
+        "finding",
+        f"The definition of {kind.resource} is not Echelon's. Sets are looked after all the same; which pods are "
+        "outdated is told by echelon rollout outdated, and not in the status. These fields are dropped:",
+        dropped,
+    )
+
+
+async def _clique_rival(name: str, client: HttpClient) -> Finding | None:
+    if await _found(client, CUSTOM_RESOURCE_DEFINITION, POD_CLIQUE_SET.resource) is None:
+        return None
+    leases = (await client.list(LEASE, fields=f"metadata.name={GROVE_LEASE}")).items
+    holders = tuple(
+        f"{each.spec.holder_identity} holds the lease {each.metadata.namespace}/{GROVE_LEASE}"
+        for each in leases
+        if each.spec.holder_identity
+    )
+    if not holders:
+        return Finding(name, "ok", "Grove's own operator does not look after PodCliqueSets here.")
+    what = "Grove's own operator looks after PodCliqueSets here, and while it does nobody else will"
+    return Finding(name, "finding", f"{what}; stop it where `echelon run --controllers pod-cliques` is to:", holders)
+
+
 _Check = Callable[[str, HttpClient], Awaitable[Finding | None]]
 _CHECKS: dict[str, _Check] = {
     "kinds": _kinds,
@@ -239,6 +276,8 @@ _CHECKS: dict[str, _Check] = {
     "status": _status,
     "policy-names": _policy_names,
     "policy-fields": _policy_fields,
+    "pod-clique-fields": _clique_fields,
+    "pod-clique-rival": _clique_rival,
 }
 
 

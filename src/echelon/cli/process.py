@@ -23,7 +23,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 def bear_large_caches() -> None:
     """Have the collector look seldom at what lives long: in a process full of objects it costs a fifth of all."""
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(50_000, 100, 100)
 
 
 async def until(stopping: asyncio.Event, working: asyncio.Task[None]) -> None:

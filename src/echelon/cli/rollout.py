@@ -17,11 +17,13 @@ from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.placement import namespace_option
 from echelon.cli.rollout_kinds import RolloutKind, find, find_all
+from echelon.cli.rollout_outdated import outdated
 from echelon.cli.rollout_picture import (
     COMPLETE,
     DONE,
     FAILED,
     FINISHED,
+    LEFT,
     MOVING,
     SOAKING,
     TIMED_OUT,
@@ -83,11 +85,18 @@ def status(*, name: str, connection: Connection, namespace: str, output: str) ->
 @namespace_option
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long, with exit code 1.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="SECONDS")
-def watch(*, name: str, connection: Connection, namespace: str, timeout: float | None, interval: float) -> None:
+@click.option(
+    "--updated",
+    is_flag=True,
+    help="Of a PodCliqueSet under OnDelete: wait until somebody has deleted all outdated pods.",
+)
+def watch(
+    *, name: str, connection: Connection, namespace: str, timeout: float | None, interval: float, updated: bool
+) -> None:
     """Follow a rollout until it is over, or waits for people. The exit code is 0 only if it came to its end."""
     where = namespace or connection.load().namespace
-    picture = asyncio.run(_watch(connection, name, where, timeout, interval))
-    if picture.state not in (COMPLETE, FINISHED):
+    picture = asyncio.run(_watch(connection, name, where, timeout, interval, updated=updated))
+    if picture.state not in (COMPLETE, FINISHED, LEFT):
         raise SystemExit(1)
 
 
@@ -128,7 +137,7 @@ def diff(
         raise SystemExit(1)
 
 
-for _verb in verbs.COMMANDS:
+for _verb in (*verbs.COMMANDS, outdated):
     rollout.add_command(_verb)
 
 
@@ -175,7 +184,13 @@ async def _pictures(connection: Connection, namespace: str) -> list[Picture]:
 
 
 async def _watch(
-    connection: Connection, name: str, namespace: str, timeout_seconds: float | None, interval: float
+    connection: Connection,
+    name: str,
+    namespace: str,
+    timeout_seconds: float | None,
+    interval: float,
+    *,
+    updated: bool,
 ) -> Picture:
     began = time.monotonic()
     screen = Screen()
@@ -186,7 +201,7 @@ async def _watch(
             picture = found.picture(datetime.now(UTC))
             screen.show(picture)
             now = time.monotonic()
-            if picture.over:
+            if picture.over and not (updated and picture.state == LEFT):
                 return picture
             if timeout_seconds is not None and now - began > timeout_seconds:
                 raise click.ClickException(f"not complete after {timeout_seconds:g} s")

@@ -3,7 +3,7 @@
 A rollout is named `KIND/NAME`, as kubectl names objects, or by its name alone where no other kind has it.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
@@ -12,14 +12,18 @@ import click
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.grove import POD_CLIQUE_SET
+from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.policy_reading import ROOTS
+from echelon.cli.rollout_clique_sets import describe_cliques, read_clique_set
 from echelon.cli.rollout_policies import copy_of, describe_content, read_rollout
 from echelon.cli.rollout_reading import Found, OneLook
 from echelon.cli.rollout_work_sets import describe_template, read_work_set
+from echelon.cli.rollout_workloads import TEMPLATES, describe_images, name_of_binding, read_workload
 from echelon.engine.policy import content as policy_content
 from echelon.engine.rollout.history import rollback_patch
 from echelon.engine.rollout.stored_revision import StoredRevision
@@ -37,6 +41,10 @@ def _original(_: JSONObject) -> str:
     return ""
 
 
+def _same(name: str, _: Kind[Any]) -> str:
+    return name
+
+
 @dataclass(frozen=True)
 class RolloutKind:
     """A kind that can be rolled out."""
@@ -47,16 +55,35 @@ class RolloutKind:
     describe: Callable[[StoredRevision], JSONObject] = _nothing_more  # more columns for a list of revisions
     labels: str = ""  # selects, where some objects of the kind are copies, those that are rolled out
     copy_of: Callable[[JSONObject], str] = _original  # what to tell somebody who names a copy; nothing of others
+    templates: tuple[Kind[Any], ...] = ()  # kinds that people write, and that objects of this one bring to clusters
+    of_template: Callable[[str, Kind[Any]], str] = _same  # the name of the object for a template
 
-    def is_called(self, name: str) -> bool:
-        """Whether somebody means this kind: by its name, plural or short name, with its group or without."""
-        kind = self.kind
-        return name.lower() in (kind.singular, kind.plural, *kind.short_names, kind.resource)
+    def names(self, of: str, name: str) -> list[tuple[str, str]]:
+        """Return the objects that somebody may mean, each with what to call it; none if another kind is meant."""
+        if not of:
+            named = [(self.of_template(name, each), each) for each in self.templates] or [(name, self.kind)]
+        else:
+            named = [(self.of_template(name, each), each) for each in self.templates if _is_called(each, of)]
+            named += [(name, self.kind)] if _is_called(self.kind, of) else []
+        return [(each, f"{kind.singular}/{name}") for each, kind in named]
+
+
+def _is_called(kind: Kind[Any], name: str) -> bool:
+    """Whether somebody means a kind: by its name, plural or short name, with its group or without."""
+    return name.lower() in (kind.singular, kind.plural, *kind.short_names, kind.resource)
 
 
 ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
     RolloutKind(MANIFEST_WORK_REPLICA_SET, read_work_set, describe=describe_template),
     RolloutKind(POLICY, read_rollout, policy_content.rollback_patch, describe_content, ROOTS, copy_of),
+    RolloutKind(
+        RESOURCE_BINDING,
+        read_workload,
+        describe=describe_images,
+        templates=TEMPLATES,
+        of_template=name_of_binding,
+    ),
+    RolloutKind(POD_CLIQUE_SET, read_clique_set, describe=describe_cliques),
 )
 
 
@@ -70,26 +97,31 @@ async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind,
 async def find_document(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, JSONObject]:
     """Return the object with a name, which may have its kind before it."""
     of, _, name = named.rpartition("/")
-    kinds = [each for each in ROLLOUT_KINDS if not of or each.is_called(of)]
+    kinds = [each for each in ROLLOUT_KINDS if each.names(of, name)]
     if not kinds:
-        there = ", ".join(each.kind.singular for each in ROLLOUT_KINDS)
-        raise click.ClickException(f"there are no rollouts of kind {of}; there are {there}")
-    found: list[tuple[RolloutKind, JSONObject]] = []
+        raise click.ClickException(f"there are no rollouts of kind {of}; there are {', '.join(_called(ROLLOUT_KINDS))}")
+    found: list[tuple[RolloutKind, JSONObject, str]] = []
     refused: list[ApiError] = []
     for each in kinds:
-        try:
-            found.append((each, await client.get(each.kind.untyped(), name, namespace)))
-        except (NotFound, Forbidden) as error:
-            refused.append(error)
+        for its_name, title in each.names(of, name):
+            try:
+                found.append((each, await client.get(each.kind.untyped(), its_name, namespace), title))
+            except (NotFound, Forbidden) as error:
+                refused.append(error)
     if not found:
         await _missing(client, kinds, name, namespace, refused)
     if len(found) > 1:
-        there = ", ".join(f"{each.kind.singular}/{name}" for each, _ in found)
+        there = ", ".join(title for _, _, title in found)
         raise click.ClickException(f"there are several rollouts {name} in namespace {namespace}: {there}")
-    entry, document = found[0]
+    entry, document, _ = found[0]
     if told := entry.copy_of(document):
         raise click.ClickException(told)
     return entry, document
+
+
+def _called(kinds: Iterable[RolloutKind]) -> list[str]:
+    """Return what people call the rollouts of some kinds."""
+    return [kind.singular for each in kinds for kind in each.templates or (each.kind,)]
 
 
 @contextmanager
@@ -116,9 +148,14 @@ async def _missing(
         raise NotFound(f"there is no namespace {namespace}") from error
     except Forbidden:  # and so it may well exist
         pass
+    if len(kinds) == 1 and kinds[0].templates:
+        raise NotFound(
+            f"nothing brings {name} to clusters: there is no {kinds[0].kind.kind} of it in namespace {namespace}, which"
+            " the controller makes of what a PropagationPolicy selects"
+        )
     if len(kinds) == 1:
         raise telling
-    there = " or ".join(each.kind.singular for each in kinds)
+    there = " or ".join(_called(kinds))
     raise NotFound(f'{there} "{name}" not found in namespace {namespace}')
 
 

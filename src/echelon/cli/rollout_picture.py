@@ -23,6 +23,7 @@ from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
 from echelon.engine.rollout.reasons import names
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
+from echelon.engine.work.aggregation import HEALTHY_MESSAGE
 
 DONE, SOAKING, MOVING, FAILED, TIMED_OUT, WAITING, SKIPPED = (
     "done",
@@ -54,6 +55,9 @@ DISTURBED = "disturbed"  # it was complete, and a cluster that had it does not w
 _HELD_REASONS = ("RemovalHeld",)
 FINISHED = "finished, not everywhere"  # whatever failed was tolerated, and nobody waits any more
 DISABLED = "disabled"  # it is meant for nobody at the moment
+LEFT = "complete, pods outdated"  # as far as the controller goes: the rest is for whoever deletes pods
+OUTDATED = "outdated"  # of a pod: it runs an older template until somebody deletes it
+PAUSED = _STATES[Wait.PAUSED]
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,18 @@ class GroupLine:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A part of a rollout that takes place in one cluster, and its own parts."""
+
+    title: str
+    state: str
+    text: str = ""  # in numbers
+    message: str = ""  # why it is not fine
+    parts: tuple["Line", ...] = ()
+    detail: bool = False  # of no interest while it is fine
+
+
+@dataclass(frozen=True)
 class Picture:
     """A rollout."""
 
@@ -114,18 +130,22 @@ class Picture:
     groups: tuple[GroupLine, ...]
     kind: str = ""
     note: str = ""  # what whoever looks could not see
+    budget: str = ""  # of a budget over all clusters, how much is spent
+    parts: tuple[Line, ...] = ()  # of what is rolled out within one cluster, instead of groups
+    noun: str = "clusters"  # what is counted
 
     @property
     def total(self) -> int:
-        """How many clusters it is about."""
+        """How many clusters, or whatever is counted, it is about."""
         return sum(self.counts.values())
 
     @property
     def over(self) -> bool:
         """Whether waiting is of no use any more."""
-        return self.state in (COMPLETE, FINISHED, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
+        return self.state in (COMPLETE, FINISHED, LEFT, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
 
 
+_WITH_A_NOTE = f"{HEALTHY_MESSAGE}; "
 _Objects: TypeAlias = Mapping[str, Sequence[ObjectLine]]
 
 
@@ -273,6 +293,8 @@ def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: d
     holding = rollout.holdings.get(entry.cluster)
     has_it = holding is not None and rollout.is_current(holding)
     said = holding.message if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
+    if holding is not None and has_it and state in (DONE, SOAKING) and holding.message.startswith(_WITH_A_NOTE):
+        said = holding.message.removeprefix(_WITH_A_NOTE)
     if (failed := rollout.failed_writes.get(entry.cluster)) is not None:
         said = failed.message
     gone = any(entry.cluster in ref.allocation.undecided for ref in rollout.references)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, Unpack
 
+from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, ObjectMeta
@@ -25,6 +26,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Template:
+    """An object that people write, and that another one brings to clusters."""
+
+    kind: Kind[Any]
+    name: str
+
+
+@dataclass(frozen=True)
 class Found:
     """What is rolled out, as it is on the hub, and the objects on each cluster, as far as they are known."""
 
@@ -33,16 +42,35 @@ class Found:
     disabled: str = ""  # why no cluster is to have it
     recalls: bool = False  # an abort that has nothing to put back takes back what was released
     note: str = ""  # what could not be seen
+    budget: str = ""  # of a budget over all clusters, how much is spent
+    losing: tuple[str, ...] = ()  # clusters that lose it if whoever chose them is told that this is meant
+    template: Template | None = None  # what people call it by, and undo writes, where that is not its own object
+    drawn: Callable[[datetime], Picture] | None = None  # of what is not rolled out over clusters
+    refused: Mapping[str, str] = field(default_factory=dict)  # verbs that mean nothing here, and why
+    undo: Callable[[StoredRevision], list[JSONObject]] | None = None  # where a revision alone does not tell
+    previous: StoredRevision | None = None  # where revisions do not tell whether they were complete: what to go back to
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.template.name if self.template else self.subject.metadata.name
+
+    @property
+    def kind(self) -> Kind[Any]:
+        """Of what people call it."""
+        return self.template.kind if self.template else self.subject.kind
 
     @property
     def title(self) -> str:
-        """What people call it."""
-        meta = self.subject.metadata
-        return f"{meta.namespace}/{meta.name}"
+        """Where it is, and what people call it."""
+        return f"{self.subject.metadata.namespace}/{self.name}"
 
     def picture(self, now: datetime) -> Picture:
         """Draw it as it is now."""
-        drawn = replace(draw(self.subject, self.objects, now, recalls=self.recalls), note=self.note)
+        if self.drawn is not None:
+            return self.drawn(now)
+        drawn = draw(self.subject, self.objects, now, recalls=self.recalls)
+        drawn = replace(drawn, note=self.note, budget=self.budget, name=self.name, kind=self.kind.singular)
         if self.disabled and drawn.state != DELETING:
             return replace(drawn, state=DISABLED, message=self.disabled)
         return drawn

@@ -15,8 +15,10 @@ from echelon.cli.rollout_picture import (
     COMPLETE,
     DONE,
     FAILED,
+    LEFT,
     MOVING,
     NO_CLUSTERS,
+    OUTDATED,
     ROLLING_OUT,
     SKIPPED,
     SOAKING,
@@ -24,6 +26,7 @@ from echelon.cli.rollout_picture import (
     WAITING,
     ClusterLine,
     GroupLine,
+    Line,
     ObjectLine,
     Picture,
 )
@@ -32,9 +35,17 @@ WIDTH = 80
 _BAR = 40
 _NAMED = 6  # clusters of a group that are named unless all are asked for
 
-_ORDER = (FAILED, TIMED_OUT, MOVING, SOAKING, WAITING, DONE, SKIPPED)
-_MARKS = {DONE: "✔", SOAKING: "◔", MOVING: "▶", FAILED: "✖", TIMED_OUT: "⏱", WAITING: "·", SKIPPED: "-"}
-_COLOURS = {DONE: "green", SOAKING: "cyan", MOVING: "blue", FAILED: "red", TIMED_OUT: "red", SKIPPED: "white"}
+_ORDER = (FAILED, TIMED_OUT, MOVING, SOAKING, WAITING, OUTDATED, DONE, SKIPPED)
+_MARKS = {DONE: "✔", SOAKING: "◔", MOVING: "▶", FAILED: "✖", TIMED_OUT: "⏱", WAITING: "·", OUTDATED: "○", SKIPPED: "-"}
+_COLOURS = {
+    DONE: "green",
+    SOAKING: "cyan",
+    MOVING: "blue",
+    FAILED: "red",
+    TIMED_OUT: "red",
+    OUTDATED: "yellow",
+    SKIPPED: "white",
+}
 _CELLS = ((DONE, "█"), (SOAKING, "▓"), (MOVING, "▒"), (FAILED, "✖"), (TIMED_OUT, "✖"))
 
 
@@ -42,11 +53,14 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
     """Walk the lines that show a rollout, its groups, their clusters, and objects that are not fine."""
     head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
     yield click.style(head, bold=True)
-    colour = "green" if picture.state == COMPLETE else "blue" if picture.state == ROLLING_OUT else "yellow"
-    counted = f": {counts_of(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    good = picture.state in (COMPLETE, LEFT)
+    colour = "green" if good else "blue" if picture.state == ROLLING_OUT else "yellow"
+    counted = f": {counts_of(picture.counts, picture.total, picture.noun)}" if picture.state != NO_CLUSTERS else ""
     yield f"{click.style(picture.state, fg=colour, bold=True)}{counted}"
     if picture.message:
         yield from wrapped(picture.message, width, "  ", "  ")
+    if picture.budget:
+        yield from wrapped(f"budget: {picture.budget}", width, "", "  ")
     if picture.note:
         yield from wrapped(f"({picture.note})", width, "  ", "  ")
     if picture.total:
@@ -55,6 +69,7 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
     for number, group in enumerate(picture.groups, start=1):
         last = number == len(picture.groups)
         yield from _group(group, last=last, several=several, everything=everything, width=width)
+    yield from _lines(picture.parts, "", everything=everything, width=width)
 
 
 def headline(picture: Picture) -> str:
@@ -62,16 +77,17 @@ def headline(picture: Picture) -> str:
     where = next((group.title for group in picture.groups if group.active), "")
     at = f", at {where}" if where and picture.state != COMPLETE else ""
     because = f": {picture.message}" if picture.message else ""
-    counted = f", {counts_of(picture.counts, picture.total)}" if picture.state != NO_CLUSTERS else ""
+    counted = f", {counts_of(picture.counts, picture.total, picture.noun)}" if picture.state != NO_CLUSTERS else ""
     return f"{picture.state}{counted}{at}{because}"
 
 
-def counts_of(counts: Mapping[str, int], total: int) -> str:
-    """Return how many clusters stand where."""
+def counts_of(counts: Mapping[str, int], total: int, noun: str = "clusters") -> str:
+    """Return how many clusters, or whatever is counted, stand where."""
     if not total:
-        return "no clusters"
+        return f"no {noun}"
     rest = [f"{counts[state]} {state}" for state in _ORDER if state != DONE and counts.get(state)]
-    return ", ".join([f"{counts.get(DONE, 0)} of {total} done", *rest])
+    what = "" if noun == "clusters" else f"{noun} "
+    return ", ".join([f"{counts.get(DONE, 0)} of {total} {what}done", *rest])
 
 
 def _bar(counts: Mapping[str, int], total: int) -> str:
@@ -102,6 +118,24 @@ def _group(group: GroupLine, *, last: bool, several: bool, everything: bool, wid
         yield from _cluster(line, below, last=at_end, everything=everything, width=width)
     if more:
         yield f"{below}└─ {more} more are moving (-o wide names them)"
+
+
+def _lines(lines: Sequence[Line], indent: str, *, everything: bool, width: int) -> Iterator[str]:
+    """Draw parts and their parts; of the smallest, those that are not fine, and of many of these a few."""
+    shown = [line for line in lines if everything or not (line.detail and line.state == DONE)]
+    named = [line for line in shown if line.detail]
+    cut = 0 if everything else max(0, len(named) - _NAMED)
+    if cut:
+        shown = [line for line in shown if not line.detail] + named[:_NAMED]
+    for number, line in enumerate(shown, start=1):
+        last = number == len(shown) and not cut
+        branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        text = f"  {line.text}" if line.text else ""
+        head = f"{indent}{branch}{_mark(line.state)} {line.title}{text}"
+        yield from with_message(head, line.message, f"{indent}{below}  ", width)
+        yield from _lines(line.parts, f"{indent}{below}", everything=everything, width=width)
+    if cut:
+        yield f"{indent}└─ {cut} more (-o wide names them)"
 
 
 def _mark_of(group: GroupLine) -> str:

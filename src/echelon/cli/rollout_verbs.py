@@ -12,6 +12,7 @@ import click
 from echelon.cli.connection import Connection, connected
 from echelon.cli.placement import namespace_option
 from echelon.cli.rollout_kinds import RolloutKind, find
+from echelon.cli.rollout_picture import COMPLETE, LEFT
 from echelon.cli.rollout_reading import Found
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout import control
@@ -39,14 +40,15 @@ def _steered(command: Callable[..., Any]) -> Callable[..., Any]:
 @_steered
 def pause(*, name: str, connection: Connection, namespace: str) -> None:
     """Let nothing new start. What is in flight goes on."""
-    _tell(connection, name, namespace, lambda _: control.pause(), "is paused; echelon rollout resume lets it go on")
+    done = "is paused; echelon rollout resume lets it go on"
+    _tell(connection, name, namespace, lambda _: control.pause(), done, verb="pause")
 
 
 @click.command()
 @_steered
 def resume(*, name: str, connection: Connection, namespace: str) -> None:
     """Go on after a pause, or after too many failures where those are final."""
-    _tell(connection, name, namespace, lambda _: control.resume(datetime.now(UTC)), "goes on")
+    _tell(connection, name, namespace, lambda _: control.resume(datetime.now(UTC)), "goes on", verb="resume")
 
 
 @click.command()
@@ -54,7 +56,8 @@ def resume(*, name: str, connection: Connection, namespace: str) -> None:
 def promote(*, name: str, connection: Connection, namespace: str) -> None:
     """Skip the rest of the soak of all clusters that have succeeded so far."""
     now = datetime.now(UTC)
-    _tell(connection, name, namespace, lambda _: control.promote(now), "is promoted: what succeeded has soaked enough")
+    done = "is promoted: what succeeded has soaked enough"
+    _tell(connection, name, namespace, lambda _: control.promote(now), done, verb="promote")
 
 
 @click.command()
@@ -62,7 +65,7 @@ def promote(*, name: str, connection: Connection, namespace: str) -> None:
 def retry(*, name: str, connection: Connection, namespace: str) -> None:
     """Give all clusters that failed or timed out another chance, and an aborted revision too."""
     now = datetime.now(UTC)
-    _tell(connection, name, namespace, lambda _: control.retry(now), "tries its failed clusters again")
+    _tell(connection, name, namespace, lambda _: control.retry(now), "tries again what failed", verb="retry")
 
 
 @click.command()
@@ -70,20 +73,25 @@ def retry(*, name: str, connection: Connection, namespace: str) -> None:
 def abort(*, name: str, connection: Connection, namespace: str) -> None:
     """Give the present revision up: the last one that was complete is put back everywhere, at once."""
 
+    if asyncio.run(_abort_by_undo(connection, name, namespace or connection.load().namespace)):
+        return
+
     def tell(found: Found) -> Annotations:
         rollout = roll_out(found.subject, datetime.now(UTC))
         if rollout.complete or rollout.was_complete:
             meta = found.subject.metadata
             raise click.ClickException(
                 f"{found.title} is complete, so there is nothing to abort; "
-                f"echelon rollout undo {meta.name} -n {meta.namespace} brings an earlier revision back"
+                f"echelon rollout undo {found.name} -n {meta.namespace} brings an earlier revision back"
             )
         if rollout.history.completed is None:
             rest = "released clusters are held again" if found.recalls else "nothing is put back"
             click.echo(f"no earlier revision was ever complete: {rest}, nothing new starts", err=True)
         return control.abort(found.subject.revision)
 
-    _tell(connection, name, namespace, tell, "is aborted; a new revision or echelon rollout retry ends that")
+    _tell(
+        connection, name, namespace, tell, "is aborted; a new revision or echelon rollout retry ends that", verb="abort"
+    )
 
 
 @click.command()
@@ -111,7 +119,7 @@ def approve(*, name: str, connection: Connection, namespace: str, groups: Sequen
         existing = found.subject.metadata.annotations.get(control.APPROVED, "")
         return control.approve(found.subject.revision, groups or _waiting(found), existing)
 
-    _tell(connection, name, namespace, tell, "has its approval")
+    _tell(connection, name, namespace, tell, "has its approval", verb="approve")
 
 
 @click.command()
@@ -142,8 +150,9 @@ def pick(
     raise click.ClickException(f"{title} has no revision {number}; there are {there}")
 
 
-def _tell(connection: Connection, name: str, namespace: str, tell: _Tell, done: str) -> None:
+def _tell(connection: Connection, name: str, namespace: str, tell: _Tell, done: str, *, verb: str) -> None:
     async def say(client: Client, found: Found, _: RolloutKind) -> str:
+        _refuse(found, verb)
         await _annotate(client, found, tell(found))
         return found.title
 
@@ -173,7 +182,7 @@ async def _annotate(client: Client, found: Found, annotations: Annotations) -> N
 
 def _removal(found: Found) -> Annotations:
     """Approve what is held now, and say whom that is about; an error if nothing is held."""
-    held = roll_out(found.subject, datetime.now(UTC)).allocations.removal.held
+    held = tuple(roll_out(found.subject, datetime.now(UTC)).allocations.removal.held) or found.losing
     if not held:
         raise click.ClickException("no removal is held")
     click.echo(f"{len(held)} clusters lose what they have: {listed(held)}", err=True)
@@ -204,11 +213,35 @@ def _waiting(found: Found) -> list[str]:
     return list(dict.fromkeys(held))
 
 
+def _refuse(found: Found, verb: str) -> None:
+    """Say why a verb means nothing for a rollout, if so."""
+    if why := found.refused.get(verb):
+        raise click.ClickException(f"{verb} does nothing for {found.kind.singular} {found.title}: {why}")
+
+
+async def _abort_by_undo(connection: Connection, name: str, namespace: str) -> bool:
+    """Abort what has no way back of its own: write the revision before the present one. False if it has one."""
+    async with connection.open() as client:
+        _, found = await find(client, name, namespace)
+    if found.undo is None:
+        return False
+    picture = found.picture(datetime.now(UTC))
+    if picture.state in (COMPLETE, LEFT):
+        raise click.ClickException(
+            f"{found.title} is complete, so there is nothing to abort; "
+            f"echelon rollout undo {found.name} -n {namespace} brings an earlier revision back"
+        )
+    title, number = await _undo(connection, name, namespace, None)
+    click.echo(f"rollout {title} is aborted: it goes back to revision {number}")
+    return True
+
+
 async def _undo(connection: Connection, name: str, namespace: str, number: int | None) -> tuple[str, int]:
     async def write(client: Client, found: Found, kind: RolloutKind) -> tuple[str, int]:
+        _refuse(found, "undo")
         stored, meta = found.subject.revisions, found.subject.metadata
         present = found.subject.revision
-        earlier = load(stored, present).completed
+        earlier = found.previous or load(stored, present).completed
         if number is None and earlier is None:
             there = ", ".join(str(each.number) for each in stored if each.revision != present) or "none"
             raise click.ClickException(
@@ -220,8 +253,8 @@ async def _undo(connection: Connection, name: str, namespace: str, number: int |
         if chosen.content is None:
             raise click.ClickException(f"revision {chosen.number} cannot be read: {chosen.name} has no content")
         unchanged = {"op": "test", "path": "/metadata/generation", "value": meta.generation}
-        patch = JSONPatch([unchanged, *kind.undo(chosen)])
-        await client.patch(found.subject.kind.untyped(), meta.name, patch, meta.namespace)
+        patch = JSONPatch([unchanged, *(found.undo or kind.undo)(chosen)])
+        await client.patch(found.kind.untyped(), found.name, patch, meta.namespace)
         return found.title, chosen.number
 
     return await _read_and(write, connection, name, namespace)

@@ -21,12 +21,15 @@ from echelon.controllers.running import (
     LEASE_NAMESPACE,
     MULTICLUSTER,
     NAMES,
+    POD_CLIQUES,
     POLICY_NAMES,
+    WORKLOADS,
     Controllers,
     Lease,
     MissingKinds,
     UnknownController,
     freeze,
+    lease_name,
 )
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.rollout.removal import GRACE, read_limit
@@ -62,8 +65,9 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     default=",".join(NAMES),
     show_default=True,
     metavar="NAME,...",
-    help=f"Controllers to run. Those of policies ({', '.join(POLICY_NAMES)}) run where they are named: another one may "
-    "be at work on them.",
+    help=f"Controllers to run. Those of policies ({', '.join(POLICY_NAMES)}), of federated workloads ({WORKLOADS}, "
+    f"for all of them) and of PodCliqueSets ({POD_CLIQUES}, on a cluster that runs pods) run where they are named: "
+    "another one may be at work on them.",
 )
 @click.option(
     "--publish-multicluster",
@@ -104,6 +108,19 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     help="Where the hub's definition of policies drops their rolloutStrategy, let those without one go everywhere at "
     "once. Otherwise they are held.",
 )
+@click.option(
+    "--adopt-bindings",
+    is_flag=True,
+    help="Carry out also the ResourceBindings that Karmada's own control plane made. Its binding controller has to be "
+    "off: two of them would write the same works in turn.",
+)
+@click.option(
+    "--init-image",
+    default="",
+    metavar="IMAGE",
+    help="Image of the program that waits for other cliques of a PodCliqueSet. Without one, a set in which cliques "
+    "start one after the other is not accepted.",
+)
 @probed
 @click.option(
     "--silent-share",
@@ -124,6 +141,8 @@ def run(
     max_removals: Threshold,
     removal_grace: float,
     allow_all: bool,
+    adopt_bindings: bool,
+    init_image: str,
     metrics_listen: Address | None,
     silent_share: float,
 ) -> None:
@@ -131,18 +150,24 @@ def run(
 
     Of several processes that name the same namespace for their lease, one works and the others wait.
 
-    Whoever names controllers names all of them. With policies, that is:
+    Whoever names controllers names all of them. With policies and federated workloads, that is:
 
     \b
       --controllers placement,cluster-sets,cluster-health,cluster-registration,\\
-    work-sets,work-expiry,policies,policy-sets
+    work-sets,work-expiry,policies,policy-sets,workloads
     """
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
     names += (MULTICLUSTER,) if publish_multicluster else ()
-    lease = Lease(namespace) if leader_elect else None
+    lease = Lease(namespace, lease_name(names)) if leader_elect else None
     try:
         settings = ControllerSettings(
-            silent_share, trust_decisions, max_removals, timedelta(seconds=removal_grace), allow_all
+            silent_share,
+            trust_decisions,
+            max_removals,
+            timedelta(seconds=removal_grace),
+            allow_all,
+            adopt_bindings,
+            init_image,
         )
         run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings)))
     except UnknownController as error:

@@ -55,7 +55,7 @@ class ControllerContext:
     metrics: Metrics
     instance: str  # of this process, in the events that it writes
     settings: ControllerSettings = DEFAULTS
-    absent: frozenset[str] = frozenset()  # optional kinds that the hub does not serve, as `plural.group`
+    absent: frozenset[Kind[Any]] = frozenset()  # optional kinds that the hub does not serve
     recorders: list[QueuedRecorder] = field(default_factory=list)
     background: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # what else runs with the controllers
     _informers: dict[tuple[str, str], Informer[Any]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class ControllerContext:
             made.on_unreadable(partial(self._tell_unreadable, made))
             self._informers[which] = made
             self._indexed[which] = indexers or {}
-        elif made.kind.type is not kind.type:
+        elif made.kind.type != kind.type:
             raise ValueError(f"{kind.resource} has an informer already, and it reads them otherwise")
         elif indexers and indexers != self._indexed[which]:
             raise ValueError(f"{kind.resource} has an informer already, and it is without these indexes")
@@ -97,7 +97,7 @@ class ControllerContext:
 
     def serves(self, kind: Kind[Any]) -> bool:
         """Whether the hub serves a kind that is among the `OPTIONAL_KINDS` of a controller: ask before its informer."""
-        return kind.resource not in self.absent
+        return kind not in self.absent
 
     @property
     def informers(self) -> list[Informer[Any]]:

@@ -14,9 +14,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from random import Random
 from types import ModuleType
 from typing import Any
+
+from prometheus_client import CollectorRegistry
 
 from echelon.api.coordination import LEASE
 from echelon.api.kinds import Kind
@@ -25,7 +28,6 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.api.times import parse_time
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.optional_kinds import NowServed, is_served, missing, watch_for
-from echelon.controllers.placement.metrics import PlacementMetrics
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.kube.client import Client
 from echelon.kube.clock import Clock
@@ -80,7 +82,7 @@ class _Known:
 
     module: str
     function: str
-    measured: bool = False  # whether it keeps the metrics of placements
+    metrics: tuple[str, str] | None = None  # module and class of what it measures, made once for a process
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
@@ -92,9 +94,17 @@ class _Known:
         kinds: tuple[Kind[Any], ...] = getattr(self._imported, "OPTIONAL_KINDS", ())
         return kinds
 
-    def build(self, context: ControllerContext, metrics: PlacementMetrics) -> Controller:
+    def measures(self, registry: CollectorRegistry) -> object | None:
+        """Make what it measures."""
+        if self.metrics is None:
+            return None
+        module, name = self.metrics
+        made: object = getattr(importlib.import_module(f"echelon.controllers.{module}"), name)(registry)
+        return made
+
+    def build(self, context: ControllerContext, measures: object | None) -> Controller:
         controller: Callable[..., Controller] = getattr(self._imported, self.function)
-        return controller(context, metrics) if self.measured else controller(context)
+        return controller(context, measures) if measures is not None else controller(context)
 
     @property
     def _imported(self) -> ModuleType:
@@ -104,7 +114,7 @@ class _Known:
 MULTICLUSTER = "multicluster"
 
 _CONTROLLERS = {
-    "placement": _Known("placement.sources", "placement_controller", measured=True),
+    "placement": _Known("placement.sources", "placement_controller", ("placement.metrics", "PlacementMetrics")),
     "cluster-sets": _Known("cluster.sets", "cluster_sets_controller"),
     "cluster-health": _Known("cluster.health", "cluster_health_controller"),
     "cluster-registration": _Known("cluster.registration", "cluster_registration_controller"),
@@ -113,22 +123,38 @@ _CONTROLLERS = {
     MULTICLUSTER: _Known("placement.multicluster", "multicluster_controller"),
     "policies": _Known("policy.sources", "policies_controller"),
     "policy-sets": _Known("policy.policy_sets", "policy_sets_controller"),
+    "workloads": _Known("workload.sources", "workloads_controller"),
+    # After `workloads`, whose cache of bindings has indexes.
+    "workload-propagation": _Known("workload.propagation", "workload_propagation_controller"),
+    "pod-cliques": _Known("pod_clique.sources", "pod_cliques_controller", ("pod_clique.metrics", "PodCliqueMetrics")),
 }
 # Those of policies run where they are named: another controller of policies may be at work on the hub.
 POLICY_NAMES = tuple(name for name in _CONTROLLERS if name in ("policies", "policy-sets"))
+# Those of federated workloads, too: Karmada's own control plane may be at work on the hub. Who names the one that
+# carries bindings out has the one that makes them, too.
+WORKLOADS = "workloads"
+WORKLOAD_NAMES = tuple(name for name in _CONTROLLERS if name in (WORKLOADS, "workload-propagation"))
+# That of PodCliqueSets, too: it works on clusters that run pods, and Grove's own operator may be at work there.
+POD_CLIQUES = "pod-cliques"
 # Those that run unless others are named.
-NAMES = tuple(name for name in _CONTROLLERS if name not in (MULTICLUSTER, *POLICY_NAMES))
+NAMES = tuple(name for name in _CONTROLLERS if name not in (MULTICLUSTER, *POLICY_NAMES, *WORKLOAD_NAMES, POD_CLIQUES))
 
 
 LEASE_NAMESPACE = "echelon-system"
+LEASE_NAME, POD_CLIQUES_LEASE_NAME = "echelon-controllers", "echelon-pod-cliques"
 # Whose lease was renewed that lately may be at work; clocks of machines differ, but not by that.
 _ALIVE = timedelta(minutes=10)
+
+
+def _expanded(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the controllers that are named; `workloads` is all of federated workloads."""
+    return tuple(dict.fromkeys(each for name in names for each in (WORKLOAD_NAMES if name == WORKLOADS else (name,))))
 
 
 def _kinds_of(names: Iterable[str]) -> tuple[Kind[Any], ...]:
     """Return what controllers need; raise UnknownController if one does not exist."""
     needed: dict[str, Kind[Any]] = {}
-    for name in names:
+    for name in _expanded(names):
         if name not in _CONTROLLERS:
             raise UnknownController(name)
         needed |= {kind.resource: kind for kind in _CONTROLLERS[name].kinds}
@@ -145,8 +171,16 @@ class Lease:
     """Where processes agree on who works: in one place for all, or there would be as many leaders as places."""
 
     namespace: str = LEASE_NAMESPACE
-    name: str = "echelon-controllers"
+    name: str = LEASE_NAME
     seconds: float = 15.0  # after which another one takes over
+
+
+def lease_name(names: Iterable[str]) -> str:
+    """Return the name of the lease under which controllers work: that of PodCliqueSets alone has one of its own.
+
+    It works on members, where an agent and controllers of other things may have theirs.
+    """
+    return POD_CLIQUES_LEASE_NAME if set(names) == {POD_CLIQUES} else LEASE_NAME
 
 
 class Controllers:
@@ -163,7 +197,7 @@ class Controllers:
         instance: str,
         settings: ControllerSettings = DEFAULTS,
     ) -> None:
-        self._names = tuple(dict.fromkeys(names))
+        self._names = _expanded(names)
         self._kinds = _kinds_of(self._names)
         optional = (kind for name in self._names for kind in _CONTROLLERS[name].optional_kinds)
         self._optional = tuple(dict.fromkeys(optional))
@@ -171,7 +205,7 @@ class Controllers:
         self._clock = clock
         self._random = random
         self._metrics = metrics
-        self._placement_metrics = PlacementMetrics(metrics.registry)
+        self._measures = {name: _CONTROLLERS[name].measures(metrics.registry) for name in self._names}
         self._instance = instance
         self._settings = settings
         self._working: list[Controller] = []
@@ -219,14 +253,18 @@ class Controllers:
     async def rivals(self, lease: Lease | None) -> list[str]:
         """Return who leads elsewhere, as far as that can be seen: under a lease of that name in another namespace.
 
-        Without a lease of one's own, that is anybody who has one.
+        Without a lease of one's own, that is anybody who has one. Whoever runs the controller of PodCliqueSets beside
+        others may meet one that runs it alone.
         """
-        name, own = (lease or Lease()).name, lease.namespace if lease is not None else None
+        name = lease.name if lease is not None else lease_name(self._names)
+        own = (lease.namespace, lease.name) if lease is not None else None
+        listed = [name, *([POD_CLIQUES_LEASE_NAME] if POD_CLIQUES in self._names and name == LEASE_NAME else [])]
+        found = [(await self._client.list(LEASE, fields=f"metadata.name={each}")).items for each in listed]
         recent = self._clock.now() - _ALIVE
         return [
-            f"{each.spec.holder_identity} (lease {each.metadata.namespace}/{name})"
-            for each in (await self._client.list(LEASE, fields=f"metadata.name={name}")).items
-            if each.metadata.namespace != own
+            f"{each.spec.holder_identity} (lease {each.metadata.namespace}/{each.metadata.name})"
+            for each in chain.from_iterable(found)
+            if (each.metadata.namespace, each.metadata.name) != own
             and each.spec.holder_identity
             and (renewed := parse_time(each.spec.renew_time)) is not None
             and renewed > recent
@@ -260,13 +298,13 @@ class Controllers:
             self._metrics,
             self._instance,
             self._settings,
-            absent=frozenset(kind.resource for kind in absent),
+            absent=frozenset(absent),
         )
         if absent:
             context.background.append(partial(watch_for, self._client, absent))
         # In the order of the table, whoever named them: caches are shared, and have the indexes of who asks first.
-        known = [known for name, known in _CONTROLLERS.items() if name in self._names]
-        controllers = [each.build(context, self._placement_metrics) for each in known]
+        known = [(name, known) for name, known in _CONTROLLERS.items() if name in self._names]
+        controllers = [each.build(context, self._measures[name]) for name, each in known]
         self._working, self._informers = controllers, context.informers
         try:
             await self._run_all(context, ready)

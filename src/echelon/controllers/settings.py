@@ -19,6 +19,10 @@ class ControllerSettings:
     removal_grace: timedelta = GRACE  # for which a cluster that is not reachable keeps what it has
     # Policies without a strategy go everywhere at once, also where the hub may have dropped the one that they had.
     allow_all: bool = False
+    # Bindings that Karmada's own control plane made are carried out, too; its binding controller has to be off.
+    adopt_bindings: bool = False
+    # Image of the program that waits for other cliques of a set; without one, a set in which some wait is not accepted.
+    init_image: str = ""
     # For tests: make every plan twice, compare indexes with caches often, and end where there is a difference.
     strict: bool = False
 

@@ -19,7 +19,10 @@ MAX_MESSAGE = 32768
 
 def find_condition(conditions: Sequence[Condition], kind: str) -> Condition | None:
     """Return the condition of a type."""
-    return next((condition for condition in conditions if condition.type == kind), None)
+    for condition in conditions:  # no generator: plans ask this some thousand times
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def set_condition(

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,14 +22,21 @@ from echelon.api.admissionregistration import VALIDATING_ADMISSION_POLICY, VALID
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
+from echelon.api.crd import crd
+from echelon.api.grove import GROUP as GROVE
 from echelon.api.guards import GUARDED, guards
 from echelon.api.kinds import Kind
 from echelon.api.kruise import GROUP as KRUISE
+from echelon.api.podgangs import GROUP as PODGANGS
+from echelon.api.policy import POLICY
 from echelon.api.work import APPLIED_MANIFEST_WORK
-from echelon.controllers.running import NAMES, POLICY_NAMES, Controllers, Lease
+from echelon.controllers.running import NAMES, POLICY_NAMES, WORKLOAD_NAMES, Controllers, Lease
 from echelon.engine.cel import CEL_AVAILABLE
+from echelon.fleet.member.clone import fill, make_template
 from echelon.fleet.member.fleet import ClusterFor, Fleet
 from echelon.fleet.member.member import Member
+from echelon.fleet.pod_cliques import MemberControllers
 from echelon.hub.access.identity import AUTHENTICATED, User
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import Hub
@@ -37,13 +45,17 @@ from echelon.kube.client import ApplyPatch, Client
 from echelon.kube.clock import SystemClock
 from echelon.kube.errors import AlreadyExists
 from echelon.kube.metrics import Metrics
+from echelon.kube.turns import Turns
 
 JOINED, AVAILABLE = "ManagedClusterJoined", "ManagedClusterConditionAvailable"
+_GROUPS = frozenset((KRUISE, GROVE, PODGANGS))
 _ON_MEMBERS = tuple(
-    crd
-    for crd in registry.crds()
-    if crd["spec"]["group"] == KRUISE or crd["metadata"]["name"] == APPLIED_MANIFEST_WORK.resource
+    each
+    for each in registry.crds()
+    if each["spec"]["group"] in _GROUPS or each["metadata"]["name"] == APPLIED_MANIFEST_WORK.resource
 )
+# Agents define these with the first policy. A thousand agents that do so at once are waited for.
+_FOR_POLICIES = tuple(crd(kind) for kind in (POLICY, CONFIGURATION_POLICY))
 
 _INSTALLED: dict[str, Kind[Any]] = {
     kind.kind: kind
@@ -77,6 +89,8 @@ class Local:
     _settings: Settings
     _chance: Random
     _metrics: Metrics = field(default_factory=Metrics)
+    _turns: Turns = field(default_factory=Turns)
+    _pod_cliques: MemberControllers = field(default_factory=lambda: MemberControllers(SystemClock()))
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _controllers: asyncio.Task[None] | None = None
 
@@ -88,7 +102,8 @@ class Local:
         )
         try:
             await _serve(hub.client(), [*registry.crds(), *_guards()])
-            fleet = await Fleet.build(settings.fleet, seed=settings.seed, cluster_for=_cluster_maker(hub, on_member))
+            cluster_for = await _cluster_maker(hub, on_member)
+            fleet = await Fleet.build(settings.fleet, seed=settings.seed, cluster_for=cluster_for)
             local = cls(hub, fleet, settings, Random(settings.seed))  # noqa: S311 - jitter is no secret
             await local._begin()
         except BaseException:
@@ -100,6 +115,7 @@ class Local:
         client = self.hub.client(field_manager="echelon")
         self._work()
         await self.fleet.start()
+        self._pod_cliques.follow(self.fleet.members.values())
         for member in self.fleet.members.values():
             await register(client, member)
             self._spawn(self._agent(member).run(), f"agent of {member.name}")
@@ -108,7 +124,7 @@ class Local:
         controllers = Controllers(
             self.hub.client(field_manager="echelon"),
             SystemClock(),
-            (*NAMES, *POLICY_NAMES),
+            (*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES),
             random=self._chance,
             metrics=Metrics(),
             instance="echelon-up",
@@ -144,6 +160,7 @@ class Local:
             hub_hash=hub_hash(self.hub.url()),
             settings=AgentSettings(lease_seconds=self._settings.lease_seconds),
             act_as=act_as,
+            turns=self._turns,
         )
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -173,6 +190,7 @@ class Local:
         for task in self._tasks:
             with suppress(asyncio.CancelledError, Exception):  # what failed has been logged when it did
                 await task
+        await self._pod_cliques.stop()
         await self.fleet.stop()
         await self.hub.stop()
 
@@ -183,13 +201,16 @@ def agent_user(cluster: str) -> User:
     return User(f"system:open-cluster-management:{cluster}:echelon", groups)
 
 
-def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
+async def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
     count = 0
+    stored = frozenset(hub.cluster_names())
+    template = await make_template(partial(_serve, documents=[*_ON_MEMBERS, *_FOR_POLICIES]))
 
     async def make(name: str) -> LogicalCluster:
         nonlocal count
-        cluster = await hub.add_cluster(name, history=_MEMBER_HISTORY)
-        await _serve(hub.client(name), _ON_MEMBERS)
+        cluster = await hub.add_cluster(name, history=_MEMBER_HISTORY, fill=partial(fill, template=template))
+        if name in stored:  # by an earlier version, perhaps
+            await _serve(hub.client(name), _ON_MEMBERS)
         count += 1
         if heard is not None:
             heard(count)

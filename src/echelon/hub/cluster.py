@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random, SystemRandom
-from uuid import UUID
 
 from echelon.api.base import JSONObject
 from echelon.api.short_hash import ALPHABET
@@ -24,6 +23,9 @@ NAMESPACES = "namespaces"
 _RBAC_KINDS = {
     f"{kind.lower()}s.{RBAC_GROUP}": kind for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 }
+# Of a UUID of version 4 all bits are random but those that say so.
+_VERSION_4 = 0x4 << 76 | 0x8 << 60
+_RANDOM_BITS = ~(0xF << 76 | 0xC << 60)
 
 
 def _wall_clock() -> datetime:
@@ -87,7 +89,9 @@ class LogicalCluster:
 
     def new_uid(self) -> str:
         """Return an identity that no other object has."""
-        return str(UUID(int=self.random.getrandbits(128), version=4))
+        bits = self.random.getrandbits(128) & _RANDOM_BITS | _VERSION_4
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def generated_name(self, prefix: str) -> str:
         """Return a name as `generateName` makes it; long prefixes are cut so that the result stays valid."""

@@ -8,7 +8,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,8 +168,10 @@ class Hub:
         if data is not None:
             remember_port(data, self.port)
 
-    async def add_cluster(self, name: str, *, history: int = HISTORY) -> LogicalCluster:
-        """Open a logical cluster, new or stored; the empty name is the hub's own."""
+    async def add_cluster(
+        self, name: str, *, history: int = HISTORY, fill: Callable[[LogicalCluster], Awaitable[None]] | None = None
+    ) -> LogicalCluster:
+        """Open a logical cluster, new or stored; the empty name is the hub's own. `fill` is for one that is new."""
         if name in self._served:
             return self._served[name].cluster
         if name and (found := name_errors(name, "label")):
@@ -178,6 +180,8 @@ class Hub:
         accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
         store = Store(self._log, name, keep_objects=self.settings.keep_objects, history=history)
         cluster = LogicalCluster(name, store, accounts=accounts)
+        if fill is not None and not store.revision:
+            await fill(cluster)
         await bootstrap(cluster)
         authenticator = Authenticator(
             now=time.time,

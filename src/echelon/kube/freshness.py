@@ -71,10 +71,22 @@ class OwnWrites(Generic[T]):
     def __init__(self, informer: Informer[T]) -> None:
         self._informer = informer
         self._own: dict[Key, T] = {}
+        self._eras: dict[Key, int] = {}  # how often the cache had gone back then
 
     def wrote(self, obj: T) -> None:
         """Take an object in as the server returned it."""
-        self._own[identity_of(obj).key] = obj
+        key = identity_of(obj).key
+        self._own[key] = obj
+        self._eras[key] = self._informer.went_back
+
+    def knows(self, obj: T) -> bool:
+        """Whether this is no news for whoever made our last write: the state that it led to, or one before that."""
+        key, uid, version = identity_of(obj)
+        own = self._own.get(key)
+        if own is None or self._eras[key] != self._informer.went_back:
+            return False  # what was written may be undone
+        _, own_uid, own_version = identity_of(own)
+        return uid == own_uid and not newer(version, own_version)
 
     def get(self, key: Key) -> T | None:
         """Return an object in the newest state that is known, if there is one."""
@@ -88,6 +100,7 @@ class OwnWrites(Generic[T]):
     def forget(self, key: Key) -> None:
         """Let go of an object."""
         self._own.pop(key, None)
+        self._eras.pop(key, None)
 
 
 def shows(informer: Informer[Any], key: Key, *, version: str | None, uid: str = "") -> bool:

@@ -329,10 +329,11 @@ class Informer(Generic[T]):
             key, _, own = identity
             known = self._cache.seen(key)
             if event.type is EventType.DELETED:
-                # A deletion that was delayed or repeated is not one of the object that has the name by now.
-                if not known or known == own or newer(own, known):
+                # A deletion that was delayed or repeated is not one of the object that has the name by now. One from
+                # before the list leaves no trace: later events that are from before the list, too, would pass for news.
+                if (known == own or newer(own, known)) if known else newer(own, self._complete):
                     self._remove(key, own)
-            elif newer(own, known or self._complete):
+            elif newer(own, known) and newer(own, self._complete):
                 # A repeated event of what is not known is one of what was gone before the list.
                 self._put(found, identity)
         if version and (not self._reached or newer(version, self._reached)):

@@ -135,6 +135,11 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """Take the key that is first in turn, waiting for one if need be. Raises `Closed`."""
+        await self.wait()
+        return self._take()
+
+    async def wait(self) -> None:
+        """Return when there is a key to take. Raises `Closed`."""
         while not self._ready:
             if self._closed:
                 raise Closed("the work queue is closed")
@@ -149,7 +154,6 @@ class WorkQueue(Generic[K]):
                 if self._ready and not getter.cancelled():
                     self._wake()
                 raise
-        return self._take()
 
     def done(self, key: K) -> None:
         """Say that the work on a key has ended."""

@@ -1,6 +1,7 @@
 """An agent evaluates policies: it mends what they enforce, tells what it found, and is quiet otherwise."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from echelon.agent.settings import Settings
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import CONFIG_MAP, SECRET
+from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.times import format_time, parse_time
 from echelon.engine.configuration_policy.names import FINALIZER
@@ -63,6 +65,25 @@ def test_what_drifts_is_put_back_within_seconds() -> None:
         assert await here.member.has(CONFIG_MAP, "x")
         await here.settle(10)
         assert await state(here) == "Compliant"
+
+    told(story)
+
+
+def test_what_goes_between_the_first_look_and_its_watch_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(here: World) -> None:
+        await here.member.create(config_map("x", a="1"))
+        listed, gone = here.way.list, list[str]()
+
+        async def late(kind: Kind[Any], namespace: str = "", **query: Any) -> Any:
+            if kind.plural == "configmaps" and not gone:
+                gone.append("x")
+                await here.member.delete(CONFIG_MAP, "x")
+            return await listed(kind, namespace, **query)
+
+        monkeypatch.setattr(here.way, "list", late)
+        await policy(here, template(config_map("x", a="1")), settle=20)
+        assert gone
+        assert await here.member.has(CONFIG_MAP, "x")
 
     told(story)
 
@@ -348,7 +369,7 @@ def test_two_who_want_something_else_do_not_write_without_end() -> None:
         await here.settle(600)
         assert len([each for each in here.member.commits[mark:] if "configmaps" in each]) < 20
         await here.member.delete(CONFIGURATION_POLICY, "two", CLUSTER)
-        await here.settle(600)
+        await here.settle(600)  # the pause of the one that is left may be long by now
         assert (await here.member.get(CONFIG_MAP, "x"))["data"] == {"a": "1"}
 
     told(story)

@@ -63,6 +63,20 @@ def test_a_policy_says_nothing_before_all_of_its_templates_have() -> None:
     told(story, looker=looker, quiet=False)
 
 
+def test_that_nobody_has_looked_yet_is_not_worth_a_report() -> None:
+    looker = Looker(verdicts={"web": None})
+
+    async def story(here: PolicyWorld) -> None:
+        await here.write(template(), held=True, said="ToApply")
+        assert (await here.status()).keys() == {"rolloutStatus", "rolloutLastTransitionTime"}
+        assert "status" not in await here.copy()
+        looker.verdicts["web"] = "Compliant"
+        await here.touch_children()
+        assert (await both(here))["compliant"] == "Compliant"
+
+    told(story, looker=looker)
+
+
 def test_a_policy_without_templates_is_compliant() -> None:
     async def story(here: PolicyWorld) -> None:
         await here.write()

@@ -6,7 +6,7 @@ from random import Random
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.events import EVENT
 from echelon.api.policy import POLICY
-from echelon.controllers.cluster.registration import agent_group
+from echelon.controllers.cluster.belongings import agent_group
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import running
 from echelon.hub.access.identity import User

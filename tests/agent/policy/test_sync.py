@@ -168,7 +168,10 @@ def test_while_the_hub_is_out_of_reach_nothing_is_deleted_and_edits_are_put_back
 def test_a_hub_that_serves_no_policies_any_more_has_deleted_none() -> None:
     async def story(here: PolicyWorld) -> None:
         await here.write(template())
-        await here.here.hub.delete(CUSTOM_RESOURCE_DEFINITION, POLICY.resource)
+        hub = here.here.hub
+        # In one step: what is deleted while policies are served is deleted.
+        await hub.delete(POLICY, NAME, CLUSTER)
+        hub.cluster.catalogue.withdraw(POLICY.resource)
         await here.settle(600)
         assert await here.children() == ["web"]
 

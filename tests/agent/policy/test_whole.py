@@ -4,7 +4,8 @@ from typing import Any
 
 from echelon.agent.agent import FAMILIES
 from echelon.api.base import JSONObject
-from echelon.api.core import CONFIG_MAP
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
+from echelon.api.core import CONFIG_MAP, EVENT
 from echelon.api.policy import POLICY
 from echelon.fleet.loop import running
 from tests.agent.policy.world import NAME, PolicyWorld, template, told
@@ -57,6 +58,32 @@ def test_a_policy_is_looked_at_enforced_changed_and_removed() -> None:
         await here.settle(60)
         assert await maps(here) == {}
         assert await here.children() == []
+
+    told(story, started=False)
+
+
+def test_everything_is_written_once_on_the_way_to_the_first_report() -> None:
+    async def story(here: PolicyWorld) -> None:
+        here.here.start(families=FAMILIES)
+        await here.write(pruned("first"), name="policies.first")  # with which definitions come
+        marks = len(here.here.hub.commits), len(here.here.member.commits)
+        plain = pruned("a")
+        del plain["objectDefinition"]["spec"]["pruneObjectBehavior"]
+        await here.write(plain, held=True, said="ToApply")
+        await here.settle(20)
+        assert await said(here) == ("ToApply", "NonCompliant")
+        assert [each.split()[:2] for each in here.here.hub.writes_since(marks[0])] == [
+            ["ADDED", POLICY.resource],
+            ["MODIFIED", POLICY.resource],  # the hub's word
+            ["MODIFIED", POLICY.resource],
+        ]
+        assert sorted(each.split()[:2] for each in here.here.member.writes_since(marks[1])) == [
+            ["ADDED", CONFIGURATION_POLICY.resource],
+            ["ADDED", EVENT.resource],
+            ["ADDED", POLICY.resource],
+            ["MODIFIED", CONFIGURATION_POLICY.resource],
+            ["MODIFIED", POLICY.resource],
+        ]
 
     told(story, started=False)
 

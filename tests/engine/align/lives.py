@@ -6,7 +6,8 @@ from random import Random
 
 from echelon.engine.align.decisions import Round, Wait
 from echelon.engine.align.round import align
-from tests.engine.align.world import END, Outcome, World
+from tests.engine.align.shapes import Outcome
+from tests.engine.align.world import World
 
 EVENTS: dict[str, tuple[str, ...]] = {
     "static": (),
@@ -16,6 +17,9 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "cut": ("cut",),
     "knobs": ("knobs",),
     "pause": ("pause",),
+    "groups": ("template", "rollback", "scale", "move"),
+    "refused": ("template", "rollback", "scale", "knobs"),
+    "lost": ("lost", "lost", "template", "scale", "knobs"),
     "mix": (
         "template",
         "rollback",
@@ -32,6 +36,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     ),
 }
 LONG = 6_000.0
+LOOPS = 20  # that a life may last where reports and pushes take long
 
 
 def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] = align) -> Outcome:
@@ -53,13 +58,15 @@ def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] 
         rounds=world.rounds,
         digest=world.trace.hexdigest(),
         took=world.now,
+        waited_for_partition=world.waited_for_partition,
         notes=world.notes,
     )
 
 
 def _live(world: World) -> str:
+    long = max(LONG, LOOPS * world.oracle.loop)
     world.plan_soon()
-    if not world.run_until(LONG, world.complete):
+    if not world.run_until(long, world.complete):
         return _story(world, "was not born")
     world.begin()
     world.change(template="v2", partition=min(world.later_partition, world.wish.total))
@@ -78,15 +85,16 @@ def _live(world: World) -> str:
         if world.wish.template in world.pace.broken:
             world.change(template=f"v{rng.randint(100, 999)}")
     mended = world.now
-    if world.run_until(mended + LONG, world.complete):
+    if world.run_until(mended + long, world.complete):
         return _rest(world)
     if world.wish.partition:
         waits = {each.wait for each in world.last.decisions.values()} if world.last else set()
         broken = any(pod.revision in world.pace.broken for each in world.members.values() for pod in each.pods)
         if Wait.PARTITION not in waits and not broken:  # a partition may keep broken pods, too
             return _story(world, "is stuck under a partition")
+        world.waited_for_partition = True
         world.change(partition=0)
-        if world.run_until(END, world.complete):
+        if world.run_until(world.now + long, world.complete):
             return _rest(world)
     return _story(world, "is stuck")
 
@@ -110,7 +118,11 @@ def _rest(world: World) -> str:
         if (each.bounds.floor, each.bounds.ceiling) != (sum(pod.available for pod in pods), len(pods)):
             return _story(world, f"charges {name} at rest with {each.bounds}, and it has {len(pods)}")
     again = world.align(world.workload, world.ledger, dict(world.views), world.now, world.patience)
-    return _story(world, "sends something at rest") if again.pushes else ""
+    # A template that has just become the stable one goes to clusters without pods, which had kept the one before, once.
+    last = world.align(world.workload, again.ledger, dict(world.views), world.now, world.patience)
+    if last.pushes or any(grant.replicas for grant in again.pushes.values()):
+        return _story(world, "sends something at rest")
+    return ""
 
 
 def _happen(world: World, rng: Random, script: str) -> None:
@@ -124,8 +136,12 @@ def _happen(world: World, rng: Random, script: str) -> None:
         name = rng.choice(list(world.members))
         world.note(f"cut {name}")
         world.cut.add(name)
+        world.cut_since[name] = world.now
         world.plan_soon()
         world.at(rng.uniform(1, 200), lambda: world.heal(name))
+    elif script == "lost":
+        world.note("the ledger is lost")
+        world.lose_ledger()
     elif script == "knobs":
         _turn(world, rng)
     elif script == "pause":

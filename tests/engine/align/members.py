@@ -8,15 +8,14 @@ A member tells its `watcher` of every pod that comes, goes, or becomes available
 numbers in them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
 from echelon.engine.align.grant import Grant
-from echelon.engine.align.stateful_sets import interpret_rolling_status
 from echelon.engine.align.view import MemberView
-from echelon.fleet.member.decide import clone_set, deployment, replica_set, stateful_set
 from echelon.fleet.member.decide.pods import PodView
 
 
@@ -85,7 +84,7 @@ class Surroundings:
     watcher: Watcher
 
 
-class Member:
+class Member(ABC):
     """What all kinds have in common: an object with generations, pods, and an agent that looks at them."""
 
     def __init__(self, name: str, surroundings: Surroundings) -> None:
@@ -144,16 +143,21 @@ class Member:
         if acted:
             self.wake()
 
+    @abstractmethod
     def count(self) -> Counts:
         """What a status says; it is read before the sync acts."""
-        raise NotImplementedError
 
-    def sync(self, spec: Grant) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def sync(self, spec: Grant) -> bool: ...
 
+    @abstractmethod
     def read(self) -> tuple[Counts, bool]:
         """What an agent finds that looks behind the status, and whether nothing is under way."""
-        raise NotImplementedError
+
+    @property
+    def resized(self) -> tuple[int, int] | None:
+        """What an agent finds that ReplicaSets remember, where there are any."""
+        return None
 
     # Pods.
 
@@ -239,6 +243,7 @@ class Member:
             available=available,
             updated=updated,
             told=told,
+            resized=self.resized if telling else None,
             settled=settled,
         )
 
@@ -247,235 +252,14 @@ class Member:
         """The pods that count against a ceiling."""
         return len(self.active)
 
+    def most(self, spec: Grant) -> int:
+        """The pods that it may come to have under a spec."""
+        return spec.most
+
+    def most_updated(self, spec: Grant) -> int:
+        """The pods that may come to have the revision of a spec."""
+        return spec.replicas - spec.partition
+
     @property
     def at_rest(self) -> bool:
         return self.observed == self.generation and not self._syncing
-
-
-@dataclass
-class Set:
-    """A ReplicaSet. Its status is what it last published."""
-
-    revision: str
-    born: int
-    size: int = 0
-    desired: int | None = None
-    most: int | None = None
-    generation: int = 1
-    observed: int = 0
-    replicas: int = 0
-    available: int = 0
-    waking: bool = False
-
-
-class Deployment(Member):
-    annotations_count = True
-
-    def __init__(self, name: str, surroundings: Surroundings) -> None:
-        super().__init__(name, surroundings)
-        self.sets: dict[str, Set] = {}
-        self.recent: list[Grant] = []  # specs under which something may have been decided that has not happened yet
-
-    def apply(self, grant: Grant) -> None:
-        super().apply(grant)
-        if self.spec is grant:
-            self.recent.append(grant)
-
-    def count(self) -> Counts:
-        spec = self.spec
-        assert spec is not None
-        sets = self.sets.values()
-        available = sum(each.available for each in sets)
-        new = self.sets.get(spec.revision)
-        intended = sum(each.size for each in sets)
-        # As an interpreter reads it: there is no telling of fewer than are available.
-        told = max(available, intended)
-        return max(sum(each.replicas for each in sets), told), available, new.replicas if new else 0, told
-
-    def sync(self, spec: Grant) -> bool:
-        unavailable = spec.unavailable
-        if unavailable == 0 and spec.surge == 0:
-            unavailable = 1
-        new = self.sets.get(spec.revision)
-        view = deployment.DeploymentView(
-            replicas=spec.replicas,
-            surge=spec.surge,
-            unavailable=min(unavailable, spec.replicas),
-            paused=spec.paused,
-            new=_seen(new) if new else None,
-            olds=tuple(_seen(each) for each in self.sets.values() if each is not new),
-        )
-        if self.read()[1]:
-            self.recent = [spec]
-        step = deployment.decide(view)
-        if step.create is not None:
-            self.sets[spec.revision] = Set(spec.revision, born=len(self.sets) + self.generation * 1000)
-            self._resize(self.sets[spec.revision], step.create, spec)
-        for name, size in step.sizes:
-            self._resize(self.sets[name], size, spec)
-        return bool(step)
-
-    def _resize(self, each: Set, size: int, spec: Grant) -> None:
-        each.desired, each.most = spec.replicas, spec.most
-        each.generation += 1
-        each.size = size
-        self.version += 1
-        self._wake_set(each)
-
-    def _wake_set(self, each: Set) -> None:
-        if not each.waking:
-            each.waking = True
-            lag = self.pace.lag if self.rng.random() < 0.5 else self.pace.lag / 10
-            self.at(self.rng.uniform(0, self.pace.sync / 2 + lag), lambda: self._sync_set(each))
-
-    def _sync_set(self, each: Set) -> None:
-        each.waking = False
-        pods = [pod for pod in self.pods if pod.revision == each.revision]
-        active = [pod for pod in pods if not pod.terminating]
-        status = (each.generation, len(active), sum(pod.available for pod in active))
-        correction = replica_set.correct(each.size, [pod.view for pod in pods])
-        for _ in range(correction.create):
-            self.make(each.revision)
-        for name in correction.delete:
-            self.take(self.named(name))
-        if status != (each.observed, each.replicas, each.available):
-            each.observed, each.replicas, each.available = status
-            self._touch()
-            self.wake()
-
-    def _pods_changed(self, pod: Pod) -> None:
-        self.version += 1
-        self._wake_set(self.sets[pod.revision])
-
-    def read(self) -> tuple[Counts, bool]:
-        sets = self.sets.values()
-        # Which ReplicaSet is the new one is a matter of the generation that was observed.
-        observed = self.observed_spec
-        new = self.sets.get(observed.revision) if observed else None
-        quiet = all(each.observed == each.generation and each.replicas == each.size for each in sets)
-        pods = sum(max(each.replicas, each.size) for each in sets)
-        told = sum(each.size for each in sets)
-        return (pods, sum(each.available for each in sets), new.replicas if new else 0, told), quiet
-
-    @property
-    def limit(self) -> int:
-        """A pod that its ReplicaSet was told to remove counts for nothing: so counts the Deployment itself."""
-        have: dict[str, int] = {}
-        for pod in self.active:
-            have[pod.revision] = have.get(pod.revision, 0) + 1
-        return sum(min(number, self.sets[revision].size) for revision, number in have.items())
-
-    @property
-    def at_rest(self) -> bool:
-        return super().at_rest and not any(each.waking for each in self.sets.values())
-
-
-def _seen(each: Set) -> deployment.SetView:
-    return deployment.SetView(
-        each.revision,
-        each.size,
-        replicas=each.replicas,
-        ready=each.available,
-        available=each.available,
-        born=each.born,
-        desired=each.desired,
-        most=each.most,
-    )
-
-
-class Revisioned(Member):
-    """A workload that remembers the revision that it comes from."""
-
-    def __init__(self, name: str, surroundings: Surroundings) -> None:
-        super().__init__(name, surroundings)
-        self.current = ""
-
-    def count(self) -> Counts:
-        assert self.spec is not None
-        return self._counted(self.spec.revision)
-
-    def read(self) -> tuple[Counts, bool]:
-        observed = self.observed_spec
-        return self._counted(observed.revision if observed else ""), not any(pod.condemned for pod in self.active)
-
-    def _counted(self, revision: str) -> Counts:
-        active = self.active
-        updated = sum(pod.revision == revision for pod in active)
-        return len(active), sum(pod.available for pod in active), updated, None
-
-
-class CloneSet(Revisioned):
-    def sync(self, spec: Grant) -> bool:
-        self.current = self.current or spec.revision
-        view = clone_set.CloneSetView(
-            replicas=spec.replicas,
-            partition=min(spec.partition, spec.replicas),
-            unavailable=spec.unavailable,
-            surge=0 if spec.paused else spec.surge,
-            pods=tuple(pod.view for pod in self.pods),
-            update_revision=spec.revision,
-            current_revision=self.current,
-            now=self.clock(),
-            paused=spec.paused,
-        )
-        if clone_set.promoted(view):
-            self.current = spec.revision
-        step = clone_set.decide(view)
-        for _ in range(step.create_old):
-            self.make(view.current_revision)
-        for _ in range(step.create_new):
-            self.make(spec.revision)
-        for name in step.delete:
-            self.take(self.named(name))
-        for name in step.mark:
-            pod = self.named(name)
-            pod.condemned, pod.condemned_at = True, self.clock()
-            self.version += 1
-        return bool(step)
-
-
-class StatefulSet(Revisioned):
-    ordered = True
-
-    def sync(self, spec: Grant) -> bool:
-        self.current = self.current or spec.revision
-        view = self._view(spec)
-        step = stateful_set.decide(view)
-        self.current = stateful_set.status(view, self.generation, {})["currentRevision"]
-        for ordinal in step.create:
-            self.make(view.revision_for(ordinal), f"{self.name}-{ordinal}")
-        for name in step.delete:
-            self.take(self.named(name))
-        return bool(step)
-
-    def read(self) -> tuple[Counts, bool]:
-        counts, _ = super().read()
-        spec = self.observed_spec
-        outdated = (
-            spec and pod.revision != spec.revision and int(pod.name.rpartition("-")[2]) >= spec.partition
-            for pod in self.active
-        )
-        return counts, not any(outdated)
-
-    def _view(self, spec: Grant) -> stateful_set.StatefulSetView:
-        return stateful_set.StatefulSetView(
-            replicas=spec.replicas,
-            update_revision=spec.revision,
-            current_revision=self.current or spec.revision,
-            pods={int(pod.name.rpartition("-")[2]): pod.view for pod in self.pods},
-            now=self.clock(),
-            partition=spec.partition,
-            unavailable=max(1, spec.unavailable),
-            ordered=self.ordered,
-        )
-
-    def count(self) -> Counts:
-        """Read from the status, where a pod that is being deleted still counts as available."""
-        assert self.spec is not None
-        status = stateful_set.status(self._view(self.spec), self.generation, {})
-        found = interpret_rolling_status(status)
-        return found.replicas, found.available, found.updated, None
-
-
-class ParallelStatefulSet(StatefulSet):
-    ordered = False

@@ -1,14 +1,14 @@
 """Ledgers, views and workloads, in few words."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from echelon.engine.align.budgets import Budgets
 from echelon.engine.align.contract import CLONE_SET, DEPLOYMENT, Contract, Family
+from echelon.engine.align.decisions import Round
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.ledger import ClusterLedger, Ledger
 from echelon.engine.align.retire import observe
-from echelon.engine.align.round import pushed
+from echelon.engine.align.round import align, pushed
 from echelon.engine.align.view import MemberView
 from echelon.engine.align.workload import OnDeficit, Target, Workload
 
@@ -46,14 +46,13 @@ def entry(family: Family, *events: Grant | MemberView, now: float = 0.0) -> Clus
     """Return the ledger of a cluster after grants and snapshots, in order."""
     found = ClusterLedger()
     for event in events:
-        found = pushed(found, event, family) if isinstance(event, Grant) else observe(found, event, family, now)
+        found = pushed(found, event) if isinstance(event, Grant) else observe(found, event, family, now)
     return found
 
 
-def complete(grant: Grant, **changes: Any) -> MemberView:
+def complete(grant: Grant) -> MemberView:
     """Return a snapshot of a member that has come to all that a grant asks for."""
-    size = grant.replicas
-    return view(grant, size, size, size, **changes)
+    return view(grant, grant.replicas, grant.replicas, grant.replicas)
 
 
 def workload(
@@ -81,4 +80,25 @@ def ledger(contract: Contract = DEPLOYMENT, stable: str = "", **clusters: tuple[
     return Ledger(next_push=last + 1, clusters=entries, stable=stable)
 
 
-__all__ = ["CLONE_SET", "DEPLOYMENT", "complete", "entry", "ledger", "view", "workload"]
+class Clusters:
+    """Clusters that report what a test says, and the ledger between the rounds."""
+
+    def __init__(self, wanted: Workload) -> None:
+        first = align(wanted, Ledger(), {}, 0.0)
+        self.views = {name: complete(grant) for name, grant in first.pushes.items()}
+        self.ledger = align(wanted, first.ledger, self.views, 1.0).ledger
+        self.version = 1_000
+
+    def report(self, name: str, pods: int, available: int, updated: int) -> None:
+        grant = self.ledger.clusters[name].newest
+        assert grant is not None
+        self.version += 1
+        self.views[name] = view(grant, pods, available, updated, version=self.version)
+
+    def round(self, wanted: Workload, now: float = 2.0) -> Round:
+        found = align(wanted, self.ledger, self.views, now)
+        self.ledger = found.ledger
+        return found
+
+
+__all__ = ["CLONE_SET", "DEPLOYMENT", "Clusters", "complete", "entry", "ledger", "view", "workload"]

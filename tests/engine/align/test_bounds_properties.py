@@ -18,10 +18,12 @@ from echelon.engine.align.bounds import bounds_of
 from echelon.engine.align.contract import Contract, Family
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.ledger import ClusterLedger
-from echelon.engine.align.retire import observe
+from echelon.engine.align.retire import Patience, observe
 from echelon.engine.align.round import pushed
-from tests.engine.align.members import CloneSet, Deployment, Member, Pace, Pod, Surroundings
-from tests.engine.align.world import KINDS
+from tests.engine.align.deployment_members import Deployment
+from tests.engine.align.members import Member, Pace, Pod, Surroundings
+from tests.engine.align.revisioned_members import CloneSet
+from tests.engine.align.shapes import KINDS
 
 WANTED = "v2"
 
@@ -35,8 +37,11 @@ class Trial:
         self.now = 0.0
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
-        pace = Pace(sync=self.rng.choice([0.05, 0.5]), end=self.rng.choice([0.0, 2.0]))
+        lag = self.rng.choice([0.0, 3.0])
+        pace = Pace(sync=self.rng.choice([0.05, 0.5]), lag=lag, end=self.rng.choice([0.0, 2.0]))
         self.member: Member = make("c", Surroundings(self.rng, pace, self.at, lambda: self.now, self))
+        self.telling = self.rng.random() < 0.6  # or else time has to tell what is over
+        self.patience = Patience(settle=4 * (lag + pace.sync) + 5.0)
         self.entry = ClusterLedger()
         self.sent: list[Grant] = []
         self.ids = itertools.count(1)
@@ -62,7 +67,7 @@ class Trial:
 
     def taken(self, member: Member, pod: Pod, *, available: bool) -> None:
         del pod
-        if not available:
+        if not available or (isinstance(member, Deployment) and member.raced is not None):
             return
         floor = bounds_of(self.entry, self.family, WANTED).floor
         assert sum(each.available for each in member.pods) >= floor, self.story("available")
@@ -78,14 +83,15 @@ class Trial:
 
     def send(self, revision: str, replicas: int, numbers: tuple[int, int, int], *, paused: bool) -> None:
         grant = _legal(self.contract, next(self.ids), revision, replicas, numbers, paused=paused)
-        self.entry = pushed(self.entry, grant, self.family)
+        self.entry = pushed(self.entry, grant)
         self.sent.append(grant)
 
     def deliver(self) -> None:
         self.member.apply(self.sent[-1] if self.rng.random() < 0.7 else self.rng.choice(self.sent))
 
     def look(self) -> None:
-        self.entry = observe(self.entry, self.member.snapshot(telling=True), self.family, self.now)
+        view = self.member.snapshot(telling=self.telling)
+        self.entry = observe(self.entry, view, self.family, self.now, self.patience)
 
     def story(self, what: str) -> str:
         pods = [(pod.name, pod.revision, pod.available) for pod in self.member.active]

@@ -7,11 +7,11 @@ import pytest
 
 from tests.budgets import Lives
 from tests.engine.align.lives import live
-from tests.engine.align.world import FAMILIES, KINDS
+from tests.engine.align.shapes import FAMILIES, KINDS
 
 
-def run(seed: int) -> None:
-    family = FAMILIES[seed % len(FAMILIES)]
+def run(seed: int, family: str = "") -> None:
+    family = family or FAMILIES[seed % len(FAMILIES)]
     outcome = live(family, seed)
     name = f"{family} {seed} ({outcome.kind})"
     assert not outcome.excused, f"{name}: {outcome.excused}\n{outcome.notes}"
@@ -24,6 +24,55 @@ def run(seed: int) -> None:
 def test_budgets_hold_over_all_clusters_and_nobody_is_stuck(lives: Lives) -> None:
     for seed in lives:
         run(seed)
+
+
+@pytest.mark.parametrize(
+    ("family", "seed"),
+    [
+        ("groups", 2_000_765),  # a new template with surge, while the surge of the last one was not known to be over
+        ("scale", 2_000_330),  # clusters without pods follow the stable template
+        ("lost", 2_968),  # budgets changed twice around a lost ledger
+        ("lost", 6_411),  # after a lost ledger a cluster that should grow in mid-update did not, and others went on
+        ("crash", 3_000_092),  # a debt that a dead pod could not pay was waited for, while another cluster went on
+        ("refused", 3_000_213),  # a race of a Deployment with itself, and pushes that its server refuses
+        ("mix", 3_000_213),  # a broken template with surge, and the budget cut meanwhile
+        ("lost", 4_000_276),  # a unit was taken back and handed out again for ever
+        ("mix", 7_001_004),  # a broken template with surge could not be replaced once there was none
+        ("lost", 7_002_342),  # a shrink took updated pods, and then the others were updated
+        ("mix", 8_000_249),  # a Deployment was not paused, though its ReplicaSets remembered nothing harmful
+        ("lost", 8_000_015),  # a status hid what a resize had decided
+        ("crash", 8_000_953),  # a CloneSet shed pods that others lacked
+        ("refused", 8_001_103),  # less surge was granted together with another template, and its partition was lost
+        ("groups", 9_000_106),  # a StatefulSet was not frozen, since the bound of what it might update was loose
+        ("knobs", 9_000_794),  # what a CloneSet was to keep had gone, and was made again
+        ("knobs", 11_000_099),  # a CloneSet that was to stand still had its partition lowered as its pods were updated
+        ("refused", 11_000_333),  # pods of a StatefulSet were not counted which a replaced grant had not wanted
+        ("knobs", 11_001_524),  # a Deployment was paused and let go in turns
+        ("scale", 520_301),  # pods that a cluster was about to lose were taken for room to grow
+        ("mix", 520_173),  # the surge of a broken template kept the next one out
+        ("mix", 520_422),  # a paused Deployment with too many pods did not get another template
+        ("mix", 15_000_820),  # a unit that a broken template held kept the mended one from being repaired
+        ("lost", 14_000_341),  # a Deployment was paused, and dropped old pods when its new ones were complete
+        ("refused", 15_002_023),  # pods that had yet to go were taken for ones that a pause might keep
+        ("scale", 15_002_381),  # a cluster that was left got its pods back
+        ("crash", 12_001_124),  # a paused Deployment dropped old pods, since the new ones were complete
+    ],
+)
+def test_lives_that_once_failed_do_not(family: str, seed: int) -> None:
+    run(seed, family)
+
+
+@pytest.mark.xfail(strict=True, reason="a known fault of the engine")
+@pytest.mark.parametrize(
+    ("family", "seed"),
+    [
+        # A Deployment with one pod too many could not be paused: the bound of another one was loose, and looked as if
+        # there were too many pods.
+        ("crash", 15_001_967),
+    ],
+)
+def test_lives_that_still_fail(family: str, seed: int) -> None:
+    run(seed, family)
 
 
 @pytest.mark.parametrize("kind", KINDS)

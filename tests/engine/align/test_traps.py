@@ -125,7 +125,7 @@ def test_8_a_pause_goes_by_what_each_replica_set_remembers() -> None:
     # There are ten pods and ten are wanted, but three were allowed too many when the sizes were last written.
     rolling, fewer = Grant(2, "v2", 10, 2, 3), Grant(3, "v2", 10, 2, 0)
     before = (V1, complete(V1), rolling, view(rolling, 13, 10, 5), fewer, view(fewer, 10, 10, 5))
-    assert entry(D, *before).sizes == Sizes(10, 13, 10, 13)
+    assert entry(D, *before).sizes == Sizes(10, 13, "v2", 13, 13)
     assert bounds_of(entry(D, *before, Grant(4, "v2", 10, 1, 0, paused=True)), D, "v2").floor == 5
 
 
@@ -172,15 +172,14 @@ def test_13_a_snapshot_that_comes_late_tells_nothing() -> None:
 
 
 def test_14_what_is_on_its_way_back_is_not_taken_again() -> None:
-    wanted = workload("v2", {"a": 10, "b": 10, "c": 10}, unavailable=2)
-    running = Grant(2, "v2", 10, 1)
-    spent = (V1, complete(V1), running, view(running, 10, 9, 3))
+    # Of two units that nobody has used yet, one is missing, since a pod of the third cluster died.
+    wanted = workload("v2", {"a": 10, "b": 10, "c": 10}, unavailable=2, surge=2)
+    running = Grant(2, "v2", 10, 1, 1)
+    unused = (V1, complete(V1), running, view(running, 11, 10, 3))
     lacking = (V1, complete(V1), Grant(2, "v2", 10, 1), view(running, 10, 9, 10))
-    found = ledger(a=spent, b=spent, c=lacking)
-    first = align(wanted, found, {}, 1.0)
+    first = align(wanted, ledger(a=unused, b=unused, c=lacking), {}, 1.0)
     assert first.slack.available == -1
-    taken = set(first.pushes)
-    assert len(taken) == 1
+    assert [grant.unavailable for grant in first.pushes.values()] == [0]
     second = align(wanted, first.ledger, {}, 2.0)
     assert not second.pushes
 
@@ -210,9 +209,8 @@ def test_17_pods_that_have_yet_to_go_are_no_surplus() -> None:
 
 def test_18_a_race_of_a_member_is_its_own() -> None:
     # With several old ReplicaSets whose statuses lag, a Deployment takes more than it was granted.
-    raced = [outcome for seed in (69, 132) if (outcome := live("template", seed)).races]
-    assert raced
-    assert not any(outcome.strict for outcome in raced)
+    raced = next(outcome for seed in range(400) if (outcome := live("template", seed)).races)
+    assert not raced.strict
 
 
 def test_a_stateful_set_is_frozen_by_a_partition_of_all_replicas_only() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.engine.configuration_policy.effort import DEEPEST, Effort, TooMuchEffort
+from echelon.api.base import JSONObject
+from echelon.engine.configuration_policy.effort import DEEPEST, MOST_STEPS, Effort, TooMuchEffort
 from echelon.engine.configuration_policy.equality import compare_values
 from echelon.engine.configuration_policy.matching import Merged, merge
 from echelon.engine.configuration_policy.scalars import Likeness
@@ -182,3 +183,18 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
         merged(value, value)
     with pytest.raises(TooMuchEffort, match="nested deeper"):
         likeness(value, value)
+
+
+def test_what_is_long_costs_more() -> None:
+    effort = Effort()
+    merge([{"text": "x" * 1_000_000}], [{"text": "y" * 1_000_000}], effort)
+    assert MOST_STEPS - effort.steps > 1_000
+
+
+def test_what_is_compared_again_and_again_is_written_down_once() -> None:
+    def items(kind: str) -> list[JSONObject]:
+        return [{"parts": [{"text": f"{number} {'x' * 20_000}", "kind": kind}]} for number in range(50)]
+
+    effort = Effort()
+    assert merge(items("a"), items("b"), effort).differs
+    assert MOST_STEPS - effort.steps < 30_000

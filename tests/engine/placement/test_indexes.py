@@ -5,13 +5,14 @@ from itertools import count
 from random import Random
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.placement.indexes import relabel
 from echelon.engine.placement.publish import CreateSlice, DeleteSlice, WriteLabels, publish
 from echelon.engine.placement.slices import Slice, spare_names
 from tests.engine.placement.publishing import Slices, check_no_blend, in_sight, in_some_order, prefixes, steps
+from tests.examples import examples
 
 CLUSTERS = [f"c{number}" for number in range(6)]
 GROUPS = [(name, serial) for name in ("", "canary", "west") for serial in range(3)]
@@ -66,7 +67,7 @@ def slices_of(layout: Layout) -> Slices:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     layouts(),
     layouts(),

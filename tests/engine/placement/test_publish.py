@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.placement.publish import (
@@ -29,6 +29,7 @@ from tests.engine.placement.publishing import (
     plan,
     prefixes,
 )
+from tests.examples import examples
 
 STRATEGIES: tuple[Strategy, ...] = ("All", "RollingUpdate")
 NAMES = ("canary", "west")
@@ -228,7 +229,8 @@ STEPS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.long
+@examples(100)
 @given(st.lists(STEPS, min_size=2, max_size=5), st.sampled_from([1, 2, 3]), SIZES, st.randoms(use_true_random=False))
 def test_every_update_keeps_its_promises_wherever_it_stops(
     steps: list[Step], limit: int, per_group: int | str | None, random: Random
@@ -247,7 +249,7 @@ def test_every_update_keeps_its_promises_wherever_it_stops(
             world = replace(world, slices=states[min(step.dies_after, len(states) - 1)], overtaken=True)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.tuples(st.sampled_from(CLUSTERS), st.sampled_from([None, "", *NAMES])), min_size=1, max_size=25),
     st.sampled_from([1, 2, 3]),
@@ -301,7 +303,8 @@ def test_all_histories_of_four_clusters_and_three_steps() -> None:
             worlds = reached
 
 
-@pytest.mark.parametrize("per_group", [1, None])
+@pytest.mark.long
+@pytest.mark.parametrize("per_group", [1, pytest.param(None, marks=pytest.mark.full)])
 def test_all_changes_from_any_selection_of_three_clusters_to_any_other(per_group: int | None) -> None:
     """Several clusters at a time can exchange their groups, which one at a time cannot."""
     selections = [

@@ -30,7 +30,7 @@ def replica(
     if events:
         notes[EVENTS_ANNOTATION] = events
     meta = ObjectMeta(name="apps.audit", namespace=cluster, uid=cluster, generation=generation, annotations=notes)
-    details = [
+    details = status.pop("details", None) or [
         TemplateDetails(template_meta={"name": name}, history=[ComplianceHistory(event_name=event)])
         for name, event in (reports or {}).items()
     ]

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.meta import Condition
-from echelon.api.policy import ClusterCompliance, PolicyStatus
+from echelon.api.policy import ClusterCompliance, ComplianceHistory, PolicyStatus, TemplateDetails
 from echelon.api.times import format_micro_time
+from echelon.engine.policy.compliance_events import event_name
 from echelon.engine.policy.record import ABRIDGED, Record, Soak, status_of_released, turned_bad
 from echelon.engine.policy.replica import Replica
 from echelon.engine.rollout.model import ClusterStatus, Phase
@@ -39,27 +40,61 @@ def judged(one: Replica, record: Record, now: datetime, soak: Soak = SOAK) -> Cl
     return status_of_released(one, record, soak, now)
 
 
-@given(verdicts, moments, st.integers(0, 300))
-def test_who_was_good_for_the_soak_stays_good(verdict: str, at: datetime, later: int) -> None:
+@given(verdicts, st.integers(0, 300), st.integers(0, 300))
+def test_who_was_good_for_the_soak_stays_good(verdict: str, drifts: int, later: int) -> None:
     since = START + 10 * SECOND
-    now = since + SOAK.lasts + later * SECOND
-    found = judged(said(verdict, at), noted("Succeeded", since), now)
+    at = since + SOAK.lasts + drifts * SECOND
+    found = judged(said(verdict, at), noted("Succeeded", since), at + later * SECOND)
     assert (found.phase, found.since) == (Phase.SUCCEEDED, since)
 
 
-@given(st.integers(0, 59))
-def test_a_failure_in_the_soak_counts(later: int) -> None:
+@given(st.integers(0, 59), st.integers(0, 300))
+def test_a_failure_in_the_soak_counts_whenever_it_is_heard_of(fails: int, later: int) -> None:
     since = START + 10 * SECOND
-    found = judged(said("Failed"), noted("Succeeded", since), since + later * SECOND)
-    assert found.phase is Phase.FAILED
+    at = since + fails * SECOND
+    assert judged(said("Failed", at), noted("Succeeded", since), at + later * SECOND).phase is Phase.FAILED
+
+
+@given(moments, st.integers(0, 59))
+def test_a_failure_that_is_seen_in_the_soak_counts_whatever_the_agents_clock_says(at: datetime, later: int) -> None:
+    since = START + 10 * SECOND
+    assert judged(said("Failed", at), noted("Succeeded", since), since + later * SECOND).phase is Phase.FAILED
+
+
+def test_a_failure_of_which_nobody_knows_when_it_was_is_none_of_after_the_soak() -> None:
+    now, record = START + 500 * SECOND, noted("Succeeded", START + 10 * SECOND)
+    untold = replica(rollout_status="Failed", observed_generation=2)
+    assert judged(untold, record, now).phase is Phase.FAILED
+    assert judged(untold, record, now, Soak()).phase is Phase.SUCCEEDED  # there is nothing that it could have cut short
+
+
+@pytest.mark.parametrize(("fails", "phase"), [(59, Phase.FAILED), (60, Phase.SUCCEEDED)])
+def test_agents_of_others_tell_when_they_failed_by_their_reports(fails: int, phase: Phase) -> None:
+    since = START + 10 * SECOND
+    at = since + fails * SECOND
+    reports = [("NonCompliant; still", at + 99 * SECOND), ("NonCompliant; gone", at), ("Compliant; all is well", since)]
+    one = reported([(message, event_name("apps.audit", when)) for message, when in reports])
+    assert judged(one, noted("Succeeded", since), at + 200 * SECOND).phase is phase
+    endless = reported([("NonCompliant; still", event_name("apps.audit", at + 99 * SECOND))] * 10)
+    assert judged(endless, noted("Succeeded", since), at + 200 * SECOND).phase is Phase.FAILED
+
+
+def reported(history: list[tuple[str, str]]) -> Replica:
+    """Return a replica of another agent whose template has a history of messages and names of events."""
+    entries = [ComplianceHistory(message=message, event_name=name) for message, name in history]
+    details = [TemplateDetails(template_meta={"name": "demo"}, compliant="NonCompliant", history=entries)]
+    return replica(details=details, compliant="NonCompliant")
 
 
 def test_a_soak_that_was_cut_short_by_a_word_is_over() -> None:
     since = START + 10 * SECOND
+    late, record = said("Failed", since + 2 * SECOND), noted("Succeeded", since)
     soak = Soak(SOAK.lasts, promoted=since + SECOND)
-    assert judged(said("Failed"), noted("Succeeded", since), since + 2 * SECOND, soak).phase is Phase.SUCCEEDED
+    assert judged(late, record, since + 2 * SECOND, soak).phase is Phase.SUCCEEDED
     early = Soak(SOAK.lasts, promoted=since - SECOND)
-    assert judged(said("Failed"), noted("Succeeded", since), since + 2 * SECOND, early).phase is Phase.FAILED
+    assert judged(late, record, since + 2 * SECOND, early).phase is Phase.FAILED
+    after = Soak(SOAK.lasts, promoted=since + 3 * SECOND)  # what had failed by then was not meant
+    assert judged(late, record, since + 4 * SECOND, after).phase is Phase.FAILED
 
 
 @given(verdicts, st.integers(1, 100))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
@@ -29,6 +29,7 @@ from echelon.engine.rollout.decisions import (
 )
 from echelon.engine.rollout.references import read_placement
 from tests.controllers.hub import INDEX_LABEL, PLACEMENT_LABEL
+from tests.examples import examples
 
 CLUSTERS = "abcdef"
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)  # long after everything has changed, unless something else is said
@@ -149,7 +150,7 @@ def histories(draw: st.DrawFn) -> History:
     return history
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(histories())
 def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_have_come_to(history: History) -> None:
     """Nobody is so slow that half a rewriting lasts until decisions without a status after them are believed."""
@@ -173,7 +174,7 @@ def test_decisions_that_are_half_rewritten_are_not_believed_whatever_the_caches_
                     assert torn(placement, said, found[at], read)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(histories())
 def test_decisions_are_believed_when_the_server_has_no_others_and_nothing_changes(history: History) -> None:
     placement, found = placement_of(*history.placements[-1]), decisions_of(history.decisions[-1])
@@ -204,7 +205,7 @@ def states(slices: Slices, after: Grouping, strategy: Strategy) -> Iterator[Slic
         yield slices
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(groupings(), min_size=3, max_size=3), st.sampled_from(["All", "RollingUpdate"]), st.data())
 def test_no_status_agrees_with_decisions_of_echelon_in_which_a_cluster_is_on_its_way(
     groups: list[Grouping], strategy: Strategy, data: st.DataObject

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from echelon.api.base import JSONObject
-from echelon.engine.work.health import HEALTHY, Degraded, Progressing, health
+from echelon.engine.work.health import HEALTHY, Degraded, Healthy, Progressing, health
 from tests.engine.work.statuses import made, said
 
 
@@ -69,9 +69,11 @@ def test_a_clone_set_that_cannot_change_its_pods_is_degraded() -> None:
     assert health(clones(status)) == Degraded("FailedScale", "quota")
 
 
-def cliques(status: JSONObject, strategy: str = "RollingRecreate") -> JSONObject:
+def cliques(status: JSONObject, strategy: str = "RollingRecreate", **annotations: str) -> JSONObject:
     spec = {"replicas": 2, "updateStrategy": {"type": strategy}}
-    return made("grove.io/v1alpha1", "PodCliqueSet", spec, {"observedGeneration": 3, **status})
+    found = made("grove.io/v1alpha1", "PodCliqueSet", spec, {"observedGeneration": 3, **status})
+    noted = {f"echelon.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return {**found, "metadata": {**found["metadata"], "annotations": noted}}
 
 
 def test_a_pod_clique_set_is_done_when_its_replicas_are_updated_and_available() -> None:
@@ -92,3 +94,18 @@ def test_a_pod_clique_set_is_done_when_its_replicas_are_updated_and_available() 
 def test_a_pod_clique_set_under_on_delete_waits_for_no_update() -> None:
     assert health(cliques({"updatedReplicas": 0, "availableReplicas": 2}, "OnDelete")) == HEALTHY
     assert isinstance(health(cliques({"updatedReplicas": 2, "availableReplicas": 1}, "OnDelete")), Progressing)
+
+
+def test_a_pod_clique_set_under_on_delete_tells_of_outdated_pods_and_waits_for_them_where_it_is_told_to() -> None:
+    left = {"updatedReplicas": 0, "availableReplicas": 2, "outdatedPodsCount": 3}
+    told = "pods that run an older template until somebody deletes them: 3"
+    assert health(cliques(left, "OnDelete")) == Healthy(told)
+    assert health(cliques(left, "OnDelete", wait_for_updated="false")) == Healthy(told)
+    assert health(cliques(left, "OnDelete", wait_for_updated="true")) == Progressing("Outdated", told)
+    assert health(cliques({**left, "outdatedPodsCount": 0}, "OnDelete", wait_for_updated="true")) == HEALTHY
+
+
+def test_a_pod_clique_set_that_is_not_accepted_is_degraded() -> None:
+    refused = {"conditions": [said("Accepted", "False", message="clique a starts after itself")]}
+    done = {"updatedReplicas": 2, "availableReplicas": 2, **refused}
+    assert health(cliques(done)) == Degraded("NotAccepted", "clique a starts after itself")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from echelon.engine.plan import Delete
 from echelon.engine.rollout import control
 from tests.engine.work_set.world import PlacementState, World, flat, per_group, progressive, template, writes_of
+from tests.examples import examples
 
 CLUSTERS = [f"c{number}" for number in range(6)]
 STRATEGIES = st.one_of(
@@ -79,7 +80,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world: World) -> None:
     assert world.plan().empty
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(worlds())
 def test_no_cluster_loses_its_last_work_on_decisions_that_are_not_settled(world: World) -> None:
     found = world.plan()
@@ -94,7 +95,7 @@ def test_no_cluster_loses_its_last_work_on_decisions_that_are_not_settled(world:
         assert left == 1 or (cluster not in selected and all(state.settled for state in placements))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(worlds())
 def test_no_more_than_allowed_are_in_flight_by_what_was_started(world: World) -> None:
     strategy = world.spec["placementRefs"][0]["rolloutStrategy"]

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.plan import Delete, InOrder, Together
@@ -11,6 +11,7 @@ from echelon.engine.rollout import control
 from echelon.engine.rollout.removal import MAX_REMOVALS, approve_removal
 from echelon.engine.rollout.thresholds import Threshold
 from tests.engine.work_set.world import PlacementState, World, progressive, writes_of
+from tests.examples import examples
 
 SIX = ["a", "b", "c", "d", "e", "f"]
 NOBODY = "No ManagedCluster matches any of the cluster predicate"
@@ -305,7 +306,7 @@ WORDS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.sampled_from(SIX), unique=True),
     WORDS,

@@ -1,11 +1,13 @@
 """Deployments of a member, from outside: what a client creates, and what becomes of it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.core import POD
+from echelon.fleet.member.profile import Pace
 from echelon.kube.client import DeleteOptions, MergePatch
 from tests.fleet.member.world import NS, World, told
 
@@ -86,7 +88,7 @@ def test_a_rollout_is_reported_and_costs_few_writes() -> None:
         assert status["observedGeneration"] == found["metadata"]["generation"] == 2
         assert [status[f"{name}Replicas"] for name in ("updated", "ready", "available")] == [3, 3, 3]
         assert "unavailableReplicas" not in status
-        assert len(world.commits) <= 36
+        assert len(world.commits) <= 48  # statuses of steps that were taken among them, as with the real controllers
         world.commits.clear()
         await asyncio.sleep(3600)
         assert world.commits == []
@@ -229,3 +231,63 @@ def test_a_deployment_that_is_resized_in_the_middle_of_a_rollout_gets_there() ->
         assert world.images() == ["web:2"] * 5
 
     told(story)
+
+
+def _states(world: World, resource: str) -> list[dict[str, Any]]:
+    return [each.entry.object for each in world.commits if each.entry.key.resource == resource]
+
+
+def test_a_step_is_reported_as_things_were_before_it() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENT, replicas=10, strategy=rolling(3, 2))
+        await asyncio.sleep(30)
+        world.commits.clear()
+        await world.image(DEPLOYMENT, "web:2")
+        await asyncio.sleep(0.5)
+
+    world = told(story)
+    reported = [each for each in world.commits if each.entry.key.resource == "deployments.apps"]
+    first = next(each for each in reported if each.entry.object["status"]["observedGeneration"] == 2)
+    sizes = {}
+    for each in world.commits[: world.commits.index(first)]:
+        if each.entry.key.resource == "replicasets.apps":
+            sizes[each.entry.key.name] = each.entry.object["spec"]["replicas"]
+    # It has made a ReplicaSet and told the old one to shrink; the status says what it saw when it decided that.
+    assert sorted(sizes.values()) == [3, 8]
+    status = first.entry.object["status"]
+    assert (status["replicas"], status["availableReplicas"], status["unavailableReplicas"]) == (10, 10, 3)
+    assert "updatedReplicas" not in status
+
+
+def test_a_replica_set_reports_the_pods_that_it_had_before_it_acted() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENT, replicas=3)
+        await asyncio.sleep(30)
+        world.commits.clear()
+        await world.respec(DEPLOYMENT, replicas=5)
+        await asyncio.sleep(30)
+
+    world = told(story)
+    reports = [each["status"] for each in _states(world, "replicasets.apps")]
+    observed = [each["replicas"] for each in reports if each["observedGeneration"] == 2]
+    assert (observed[0], observed[-1]) == (3, 5)
+
+
+def test_replica_sets_may_lag_behind_their_deployment() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENT, replicas=4, strategy=rolling(0, 2))
+        await asyncio.sleep(200)
+        await world.image(DEPLOYMENT, "web:2")
+        await asyncio.sleep(0.01)
+        await world.respec(DEPLOYMENT, paused=True)
+        await asyncio.sleep(0.01)
+        found = await world.get(DEPLOYMENT)
+        # The pause is observed, nothing is unavailable as far as the status tells, and two pods are yet to go.
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        sets = [(each["spec"]["replicas"], each["status"]["replicas"]) for each in world.objects("replicasets.apps")]
+        assert sorted(sets) == [(2, 0), (2, 4)]
+        assert len(world.pods()) == 4
+        await asyncio.sleep(300)
+        assert (len(world.pods("web:1")), len(world.pods("web:2"))) == (2, 2)
+
+    told(story, pace=Pace(start=2.0, spread=0.0, stop=0.5, lag=100.0))

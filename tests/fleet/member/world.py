@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.fleet.loop import run, running
-from echelon.fleet.member.clone import clone_cluster
+from echelon.fleet.member.clone import KRUISE, clone_cluster
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import NodeShape, Pace, Profile
 from echelon.fleet.member.trouble import Script, Trouble
@@ -111,11 +111,12 @@ def told(
     version: str = "v1.36.1",
     pace: Pace = STEADY,
     confusing: bool = False,
+    groups: Sequence[str] = (KRUISE,),
 ) -> World:
     """Tell a story about a member, in virtual time; there is nothing in it that confuses, unless it says so."""
 
     async def main() -> World:
-        cluster = await clone_cluster("c", clock=running().clock.now, seed=seed)
+        cluster = await clone_cluster("c", clock=running().clock.now, seed=seed, groups=groups)
         member = Member(
             Profile("c", nodes=nodes, pace=pace, seed=seed, script=Script(troubles), version=version), cluster
         )

@@ -1,10 +1,12 @@
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.hub.access.escalation import check_binding, check_role, escalation_error, uncovered
+from echelon.hub.access.coverage import uncovered
+from echelon.hub.access.escalation import check_binding, check_role, escalation_error
 from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import RBAC_GROUP, Attributes, Authorizer, parse_rules
 from echelon.kube.errors import Forbidden, NotFound
@@ -161,7 +163,7 @@ def test_a_role_of_another_namespace_is_not_the_one_that_is_bound() -> None:
     ],
 )
 def test_a_held_rule_covers_what_is_no_wider(held: Wire, wanted: Wire, covered: bool) -> None:
-    assert (uncovered(parse_rules([held]), parse_rules([wanted])) == []) is covered
+    assert (list(uncovered(parse_rules([held]), parse_rules([wanted]))) == []) is covered
     assert (escalation_error(holding(held), ALICE, "", parse_rules([wanted])) == "") is covered
 
 
@@ -194,7 +196,48 @@ requests = st.builds(
 def test_whatever_covered_rules_allow_the_holder_was_allowed_already(
     held: list[Wire], wanted: list[Wire], asked: Attributes
 ) -> None:
-    if uncovered(parse_rules(held), parse_rules(wanted)):
+    if any(uncovered(parse_rules(held), parse_rules(wanted))):
         return
     if holding(*wanted).authorize(asked).allowed:
         assert holding(*held).authorize(asked).allowed
+
+
+@given(held=rules, wanted=rules)
+def test_what_is_uncovered_is_what_no_held_rule_covers_alone(held: list[Wire], wanted: list[Wire]) -> None:
+    found = list(uncovered(parse_rules(held), parse_rules(wanted)))
+    parts = [part for each in wanted for part in multiplied_out(each)]
+    assert all(part in parts for part in found)
+    for part in parts:
+        assert (part in found) is not any(is_within(part, own) for own in held)
+
+
+def multiplied_out(wanted: Wire) -> list[Wire]:
+    keys = [key for key in ("apiGroups", "resources", "verbs", "resourceNames") if wanted[key]]
+    return [
+        {key: [value] for key, value in zip(keys, each, strict=True)}
+        for each in product(*(wanted[key] for key in keys))
+    ]
+
+
+def is_within(part: Wire, own: Wire) -> bool:
+    (group,), (resource,), (verb,) = part["apiGroups"], part["resources"], part["verbs"]
+    spellings = {resource, "*", "*/" + resource.partition("/")[2] if "/" in resource else "*"}
+    return (
+        not {group, "*"}.isdisjoint(own["apiGroups"])
+        and not spellings.isdisjoint(own["resources"])
+        and not {verb, "*"}.isdisjoint(own["verbs"])
+        and (not own["resourceNames"] or part.get("resourceNames", [""])[0] in own["resourceNames"])
+    )
+
+
+@pytest.mark.parametrize("covered", [True, False])
+def test_a_rule_that_stands_for_a_trillion_rights_costs_no_more_than_its_words(covered: bool) -> None:
+    many = [f"w{number}" for number in range(1000)]
+    wanted = {"verbs": many, "apiGroups": many, "resources": many, "resourceNames": many}
+    held = rule(["*"], ["*"], "*") if covered else rule(["*"], many[1:], "*")
+    refused = escalation_error(holding(held), ALICE, "", parse_rules([wanted]))
+    if covered:
+        assert refused == ""
+    else:
+        assert refused.endswith("\nand more")
+        assert len(refused) < 200_000

@@ -1,11 +1,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import Attributes, Authorizer, Decision, refusal
+from tests.examples import examples
 
 Wire = dict[str, Any]
 
@@ -391,7 +392,7 @@ def plainly_matches(one: Wire, asked: Attributes) -> bool:
     return resource and group and (one["resourceNames"] == [] or asked.name in one["resourceNames"])
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(steps=st.lists(changes, min_size=3, max_size=16), asked=st.lists(questions, min_size=1, max_size=8))
 def test_the_index_answers_as_if_it_had_looked_at_everything(steps: list[Any], asked: list[Attributes]) -> None:
     authorizer = Authorizer()

@@ -205,6 +205,21 @@ class TestRatcheting:
     def test_transition_rules_are_not_excused(self) -> None:
         assert broken(spec(rule("oldSelf < 5"), kind="integer"), 9, 9) != []
 
+    def test_an_object_as_a_whole_is_excused_only_by_having_been_accepted(self) -> None:
+        rules = Rules.compile({"type": "object", "x-kubernetes-validations": [rule("self.a < 5 && self.b.c < 5")]})
+        wrong: Schema = {"a": 9, "b": {"c": 1}, "x": 1}
+        assert len(rules.evaluate({**wrong, "x": 2}, wrong)) == 1
+        assert rules.evaluate({**wrong, "x": 2}, wrong, accepted=True) == []
+        good: Schema = {"a": 1, "b": {"c": 1}, "x": 1}
+        assert len(rules.evaluate({**good, "a": 9}, good, accepted=True)) == 1
+        assert len(rules.evaluate({**good, "b": {"c": 9}}, good, accepted=True)) == 1
+        assert len(rules.evaluate({"a": 1, "x": 1}, good, accepted=True)) == 1
+
+    def test_what_was_accepted_is_still_looked_at_by_rules_about_the_change(self) -> None:
+        looks_back = rule("self.a >= oldSelf.a && self.x < 5")
+        rules = Rules.compile({"type": "object", "x-kubernetes-validations": [looks_back]})
+        assert len(rules.evaluate({"a": 1, "x": 9}, {"a": 1, "x": 1}, accepted=True)) == 1
+
 
 class TestLimits:
     @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.cel import EvaluationError, compile_expression
 from echelon.hub.schema.cel import escape
-from echelon.hub.schema.seen_fields import fields_seen, showing
+from echelon.hub.schema.seen_fields import View, fields_seen
+from tests.examples import examples
 
 FOUND = [
     ("size(self.metadata.name) <= 63", {"metadata": {"name": None}}),
@@ -48,11 +49,23 @@ def test_fields_are_shown_by_their_own_names() -> None:
         "type": "object",
         "properties": {"my-list": {"type": "array"}, "map": {"type": "object", "additionalProperties": inner}},
     }
-    show = showing({"my__dash__list": None, "map": {"x": {"__namespace__": None}}}, schema, escape)
+    view = View({"my__dash__list": None, "map": {"x": {"__namespace__": None}}}, schema, escape)
     value = {"my-list": [1], "other": 2, "map": {"x": {"namespace": "a", "name": "b"}, "y": {}}}
-    assert show(value) == {"my-list": [1], "map": {"x": {"namespace": "a"}}}
-    assert show({"map": "not an object"}) == {"map": "not an object"}
-    assert show(7) == 7
+    assert view.of(value) == {"my-list": [1], "map": {"x": {"namespace": "a"}}}
+    assert view.of({"map": "not an object"}) == {"map": "not an object"}
+    assert view.of(7) == 7
+
+
+def test_only_the_very_same_fields_are_taken_for_the_same() -> None:
+    view = View({"a": None, "m": {"b": None}}, {}, escape)
+    one: dict[str, Any] = {"a": [1], "m": {"b": {}, "c": 1}, "x": 1}
+    assert view.is_same(one, {**one, "x": 2, "m": {**one["m"], "c": 2}})
+    assert not view.is_same(one, {**one, "a": [1]})
+    assert not view.is_same(one, {**one, "m": {"b": {}}})
+    assert not view.is_same(one, {"a": one["a"]})
+    assert not view.is_same({"a": one["a"]}, one)
+    assert not view.is_same({"m": {}}, {"m": "text"})
+    assert view.is_same({}, {"x": 1})
 
 
 PATHS = ["self.a", "self.a.b", "self.b.a.a", "self.b", "self.l", "self", "self.?a.?b.orValue(1)", "self['a']"]
@@ -79,11 +92,11 @@ VALUE = st.dictionaries(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(EXPRESSION, VALUE)
 def test_a_rule_says_the_same_of_what_it_is_shown_as_of_everything(text: str, value: Any) -> None:
     seen = fields_seen([text])
-    shown = value if seen is None else showing(seen, {}, escape)(value)
+    shown = value if seen is None else View(seen, {}, escape).of(value)
     assert outcome(text, shown) == outcome(text, value)
 
 

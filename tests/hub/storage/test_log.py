@@ -256,7 +256,8 @@ def test_the_file_stops_growing_under_steady_updates(path: Path) -> None:
                     await asyncio.gather(*(store.put(at(f"n{n}"), thing("n", text="x" * 1000)) for n in range(100)))
                 ((pages,),) = store._ledger._log.query("PRAGMA page_count") if store._ledger else ((0,),)
                 sizes.append(pages)
-            assert sizes[-1] <= sizes[1] * 1.2, sizes
+            # Old rows go in batches, whenever the writer comes to it; without that, the file would have tripled.
+            assert sizes[-1] <= sizes[1] * 2, sizes
         async with opened(path, history=200) as store:
             assert len(specs(store)) == 100
             assert store.revision == 3000

@@ -1,18 +1,21 @@
-"""Admission looks only at what a patch touched, and nobody may notice."""
+"""Admission looks only at what a patch touched, and once at what many new objects have; and nobody may notice."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.base import JSONObject
 from echelon.api.coordination import LEASE
 from echelon.hub.catalogue.resources import Resource, builtin_resources, custom_resources
 from echelon.hub.server import ROOT
-from echelon.hub.verbs.admission import Request, admit_body
+from echelon.hub.verbs.admission import Request, Target, admit_body, validate
 from echelon.hub.verbs.patch import merge_patch
-from echelon.kube.errors import ApiError
+from echelon.kube.errors import ApiError, Invalid
+from tests.examples import examples
 
 _PART: JSONObject = {
     "type": "object",
@@ -80,7 +83,7 @@ def admitted(resource: Resource, body: object, **known: Any) -> tuple[object, li
         return str(error), request.warnings
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(_widgets, _widgets)
 def test_a_patched_object_is_admitted_as_if_nothing_were_known_of_it(body: JSONObject, patch: JSONObject) -> None:
     kind = _WIDGET.kind
@@ -108,3 +111,63 @@ def test_what_a_patch_leaves_alone_is_not_copied() -> None:
     after = admit_body(_WIDGET, merge_patch(before, {"status": {"size": 1}}), Request(ROOT), admitted=before)
     assert after["spec"] is before["spec"]
     assert after["spec"] is not spec
+
+
+_RULED: JSONObject = {
+    "type": "object",
+    "x-kubernetes-validations": [{"rule": "self.metadata.name != 'odd' || self.spec.size % 2 == 1"}],
+    "properties": {
+        "spec": {**_PART, "required": ["size"], "x-kubernetes-validations": [{"rule": "self.size < 4"}]},
+        "other": {**_PART, "x-kubernetes-validations": [{"rule": "has(self.note)"}]},
+    },
+}
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.sampled_from(("odd", "any")), _widgets, st.booleans()), min_size=2, max_size=8))
+def test_a_new_object_is_judged_as_if_it_were_the_first(sent: list[tuple[str, JSONObject, bool]]) -> None:
+    resource = replace(_WIDGET, schema=_RULED)
+    kind = resource.kind
+    bodies = [
+        {**body, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+        for name, body, _ in sent
+    ]
+    bodies += [copy.deepcopy(body) for body, (_, _, again) in zip(bodies, sent, strict=True) if again]
+    for body in bodies:
+        before = copy.deepcopy(body)
+        assert judged(resource, body) == judged(replace(resource), body)
+        assert body == before
+
+
+def judged(resource: Resource, body: JSONObject) -> object:
+    """Return what becomes of a new object, and why it is refused if it is."""
+    found = admitted(resource, body)
+    if not isinstance(obj := found[0], dict):
+        return found
+    obj["metadata"] |= {"namespace": "default"}
+    try:
+        validate(Target(resource, "default"), obj, None)
+    except ApiError as error:
+        return found, error.details
+    return found
+
+
+def test_what_many_new_objects_have_is_looked_at_once() -> None:
+    resource = replace(_WIDGET, schema=_RULED)
+    kind = resource.kind
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": {"parts": [{}], "size": 1}}
+    one, two = (admit_body(resource, {**body, "metadata": {"name": name}}, Request(ROOT)) for name in ("a", "b"))
+    assert one["spec"] is two["spec"]
+    assert one["metadata"]["name"] == "a"
+
+
+def test_a_field_is_not_taken_for_another_with_the_same_content() -> None:
+    resource = replace(_WIDGET, schema=_RULED)
+    kind = resource.kind
+    named = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a", "namespace": "default"}}
+    part = {"size": 1}
+    good = admit_body(resource, {**named, "spec": part}, Request(ROOT))
+    validate(Target(resource, "default"), good, None)
+    bad = admit_body(resource, {**named, "spec": part, "other": part}, Request(ROOT))
+    with pytest.raises(Invalid, match=r"has\(self.note\)"):
+        validate(Target(resource, "default"), bad, None)

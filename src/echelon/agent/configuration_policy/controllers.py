@@ -40,7 +40,8 @@ class ConfigurationPolicyController:
         await self._workers.run()
 
     def _policy_changed(self, delta: Delta[ConfigurationPolicy]) -> None:
-        self._workers.queue.add(delta.object.metadata.name)
+        if delta.new is None or not self._reconciler.knows(delta.new):
+            self._workers.queue.add(delta.object.metadata.name)
 
     def _object_changed(self, key: ResourceKey) -> None:
         for name in self._reconciler.object_changed(key):

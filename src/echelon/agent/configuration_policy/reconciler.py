@@ -58,6 +58,8 @@ class _PolicyState:
     seen: Circumstances
     namespaces: tuple[str, ...] | None = None  # that were selected; None: nobody needs any
     namespaces_heard: bool = False  # whether something was heard of namespaces since they were selected
+    # What the last evaluation looked at was not watched yet. A first list says nothing of what went before it.
+    looked_early: bool = False
     failures: int = 0
     # The latest status as it was sent, and as the server had it after that: it may keep less than it is sent.
     sent: ConfigurationPolicyStatus | None = None
@@ -72,6 +74,10 @@ class ConfigurationPolicyReconciler:
         self._policies = NewestObjects(context.member, informer, WriteOptions(field_manager=MANAGER))
         self._watched = WatchedObjects(context.object_watches)
         self._states: dict[str, _PolicyState] = {}
+
+    def knows(self, policy: ConfigurationPolicy) -> bool:
+        """Whether a state of a policy is no news for whoever made our last write of it."""
+        return self._policies.knows(policy)
 
     def object_changed(self, key: ResourceKey) -> Iterable[str]:
         """Take in that an object changed; return the policies that are to be looked at."""
@@ -96,8 +102,10 @@ class ConfigurationPolicyReconciler:
         now = self._context.clock.now()
         state.namespaces_heard = state.namespaces_heard and self._namespaces_changed(policy, state)
         state.seen = replace(state.seen, namespaces_changed=state.namespaces_heard)
-        if self._must_poll(name, state, now) or (state.kept is not None and timeless(policy.status) != state.kept):
-            # Or the status is not what we said: a cache showed the past, or somebody edited it.
+        edited = state.kept is not None and timeless(policy.status) != state.kept
+        early = state.looked_early and self._watched.is_complete(name)
+        if self._must_poll(name, state, now) or early or edited:
+            # Edited: the status is not what we said. A cache showed the past, or somebody edited it.
             state.seen = replace(state.seen, changed=True)
         wait = next_evaluation(policy, state.seen, now)
         if wait is not None and wait <= timedelta():
@@ -112,7 +120,7 @@ class ConfigurationPolicyReconciler:
                 return OVERTAKEN_SECONDS
             policy = self._policies.newest(name) or policy
             wait = next_evaluation(policy, state.seen, self._context.clock.now())
-        return self._seconds_to_next_look(name, wait)
+        return self._seconds_to_next_look(name, state, wait)
 
     async def _work(self, policy: ConfigurationPolicy, state: _PolicyState, now: datetime) -> None:
         """Evaluate a policy, or prune for one that is being deleted."""
@@ -127,10 +135,12 @@ class ConfigurationPolicyReconciler:
                 conclusion = terminating(policy, ending.left, now)
                 policy = await self._tell(policy, state, conclusion, write=conclusion.is_news)
         else:
+            watched = self._watched.is_complete(metadata.name)
             evaluation = await answers.carry_out(evaluate(policy, now, MANAGER))
             failed = evaluation.failed
             policy = await self._evaluated(self._newest(policy), evaluation, state, now)
-            self._watched.watch(metadata.name, answers.looks.refs(objects=watches_objects(policy)))
+            same = self._watched.watch(metadata.name, answers.looks.refs(objects=watches_objects(policy)))
+            state.looked_early = watches_objects(policy) and not (watched and same)
         self._note(state, policy, now, failed=failed)
 
     async def _evaluated(
@@ -254,9 +264,9 @@ class ConfigurationPolicyReconciler:
             return False
         return now - state.seen.evaluated_at >= timedelta(seconds=self._context.settings.status_sync_seconds)
 
-    def _seconds_to_next_look(self, name: str, wait: timedelta | None) -> float | None:
+    def _seconds_to_next_look(self, name: str, state: _PolicyState, wait: timedelta | None) -> float | None:
         seconds = math.inf if wait is None else max(wait.total_seconds(), 0.001)
-        if not self._watched.is_complete(name):
+        if state.looked_early or not self._watched.is_complete(name):
             poll = self._context.settings.status_sync_seconds * self._context.random.uniform(1.0, 1.1)
             seconds = min(seconds, poll)
         return None if math.isinf(seconds) else seconds

@@ -54,9 +54,10 @@ class WatchedObjects:
         self._refs: dict[str, tuple[ObjectRef, ...]] = {}  # by policy
         self._users: dict[ResourceKey, set[str]] = {}
 
-    def watch(self, policy: str, refs: Iterable[ObjectRef]) -> None:
-        """Watch this for a policy, and nothing else."""
-        for ref in self._refs.pop(policy, ()):
+    def watch(self, policy: str, refs: Iterable[ObjectRef]) -> bool:
+        """Watch this for a policy, and nothing else; return whether it was about all of that before."""
+        before = self._refs.pop(policy, ())
+        for ref in before:
             users = self._users[ref.key]
             users.discard(policy)
             if not users:
@@ -66,6 +67,7 @@ class WatchedObjects:
             for ref in wanted:
                 self._users.setdefault(ref.key, set()).add(policy)
         self._watches.watch((CONFIGURATION_POLICY.kind, policy), wanted)
+        return set(wanted) <= set(before)
 
     def is_complete(self, policy: str) -> bool:
         """Whether every change of what a policy looks at is heard of."""

@@ -16,11 +16,13 @@ from echelon.api.base import APIStruct, JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY, TEMPLATE_KIND
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
+from echelon.engine.policy.names import PARENT_LABEL
 from echelon.engine.policy_member.documents import Child, ChildKey
 from echelon.kube.client import WriteOptions
 from echelon.kube.errors import NotFound
 from echelon.kube.informer import Delta, Informer
 
+BY_POLICY = "policy"
 # How long an informer may take before what it would show is done without.
 PATIENCE_SECONDS = 30.0
 
@@ -66,6 +68,27 @@ class _Served:
         return self.objects.informer.synced
 
 
+@dataclass(frozen=True)
+class ChildChange:
+    """What became of an object: its states before and after, as far as there are both.
+
+    The policy for which it was written here knows that, and does not have to look at it.
+    """
+
+    states: tuple[Child, ...]
+    known_to: str = ""
+
+    @property
+    def key(self) -> ChildKey:
+        """Which object it is."""
+        return self.states[-1].key
+
+    @property
+    def policies(self) -> set[str]:
+        """The policies that it belongs to, or did."""
+        return {each.policy for each in self.states} | {each.labels.get(PARENT_LABEL, "") for each in self.states}
+
+
 class ChildKinds:
     """The kinds of templates' objects, and what there is of them in the cluster's namespace."""
 
@@ -78,21 +101,21 @@ class ChildKinds:
         self._definitions = context.member_informer(_DEFINITION, labels="=".join(TEMPLATE_KIND))
         self._definitions.on_change(self._definition_changed)
         self._changed = asyncio.Event()
-        self._handlers: list[Callable[[Child | None], None]] = []
+        self._handlers: list[Callable[[ChildChange | None], None]] = []
         self._served: dict[str, _Served] = {}  # by resource
         own = CONFIGURATION_POLICY.untyped()
         self._add(own, frozenset({own.version}))
 
-    def on_change(self, handler: Callable[[Child | None], None]) -> None:
-        """Tell a handler of each object that changes; of None when the kinds have changed."""
+    def on_change(self, handler: Callable[[ChildChange | None], None]) -> None:
+        """Tell a handler of each change of an object; of None when the kinds have changed."""
         self._handlers.append(handler)
 
     def find(self, api_version: str, kind: str) -> Kind[JSONObject] | None:
         """Return a kind that templates can have."""
+        group, _, version = api_version.rpartition("/")
         for served in self._served.values():
-            group, _, version = api_version.rpartition("/")
             if (group, kind) == (served.kind.group, served.kind.kind) and version in served.versions:
-                return replace(served.kind, version=version)
+                return served.kind if version == served.kind.version else replace(served.kind, version=version)
         return None
 
     def is_known(self, kind: Kind[Any]) -> bool:
@@ -113,9 +136,14 @@ class ChildKinds:
             raise NotFound(f"{kind.resource} is not served any more")
         return served.objects
 
-    def children(self) -> dict[ChildKey, Child]:
-        """Return all objects, whoever's they are."""
-        return {child.key: child for served in self._served.values() for child in _children(served)}
+    @property
+    def empty(self) -> bool:
+        """Whether there are no objects, whoever's they would be."""
+        return not any(len(served.objects.informer) for served in self._served.values())
+
+    def children(self, policy: str) -> dict[ChildKey, Child]:
+        """Return the objects of a policy, as far as caches show that they are its own."""
+        return {child.key: child for served in self._served.values() for child in _children(served, policy)}
 
     def child(self, api_version: str, kind: str, name: str) -> Child | None:
         """Return one object."""
@@ -151,28 +179,33 @@ class ChildKinds:
     def _add(self, kind: Kind[JSONObject], versions: frozenset[str]) -> None:
         context = self._context
         informer: Informer[JSONObject] = Informer(
-            context.member, kind, context.cluster, random=context.random, metrics=context.metrics
+            context.member,
+            kind,
+            context.cluster,
+            indexers={BY_POLICY: lambda document: (Child(kind, document).policy,)},
+            random=context.random,
+            metrics=context.metrics,
         )
         informer.on_change(lambda delta: self._object_changed(kind, delta))
         objects = NewestObjects(context.member, informer, self._options)
         self._served[kind.resource] = _Served(kind, versions, objects, asyncio.get_running_loop().time())
 
     def _object_changed(self, kind: Kind[JSONObject], delta: Delta[JSONObject]) -> None:
-        for document in (delta.old, delta.new):
-            if document is not None:
-                self._tell(Child(kind, document))
+        states = tuple(Child(kind, each) for each in (delta.old, delta.new) if each is not None)
+        known = delta.new is not None and self.objects(kind).knows(delta.new)
+        self._tell(ChildChange(states, states[-1].policy if known else ""))
 
     def _definition_changed(self, _: Delta[_Definition]) -> None:
         self._changed.set()
 
-    def _tell(self, child: Child | None) -> None:
+    def _tell(self, change: ChildChange | None) -> None:
         for handler in self._handlers:
-            handler(child)
+            handler(change)
 
 
-def _children(served: _Served) -> Iterator[Child]:
+def _children(served: _Served, policy: str) -> Iterator[Child]:
     objects = served.objects
-    for each in objects.informer.values():
+    for each in objects.informer.by_index(BY_POLICY, policy):
         document = objects.newest(each["metadata"]["name"])
         if document is not None:
             yield Child(served.kind, document)

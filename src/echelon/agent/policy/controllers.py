@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 
 from echelon.agent.context import AgentContext, Family
-from echelon.agent.policy.child_kinds import ChildKinds
+from echelon.agent.policy.child_kinds import BY_POLICY, ChildChange, ChildKinds
 from echelon.agent.policy.copies import Copies
 from echelon.agent.policy.evaluators import Evaluator
-from echelon.agent.policy.reconciler import BY_POLICY, PolicyReconciler
+from echelon.agent.policy.reconciler import PolicyReconciler
 from echelon.agent.policy.replicas import Replicas
 from echelon.agent.policy.template_objects import TemplateObjects
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import EVENT, Event
 from echelon.api.policy import GROUP, POLICY
-from echelon.engine.policy.names import PARENT_LABEL
 from echelon.engine.policy_member.documents import POLICY_DOCUMENT, Child, ChildKey, PolicyDocument
 from echelon.engine.work.removal import ResourceKey
 from echelon.kube.informer import Delta, Informer
 
 MANAGER = "policy-agent"
 POLICIES_AT_ONCE = 5
+EVENT_SECONDS = 0.2
 
 
 class PolicySync:
@@ -37,11 +37,12 @@ class PolicySync:
             fields=f"involvedObject.kind={POLICY.kind}",
         )
         self.kinds = ChildKinds(context, MANAGER)
-        known = Copies(context.member, copies, MANAGER)
+        self._known_replicas = Replicas(context.hub, replicas)
+        self._known_copies = known = Copies(context.member, copies, MANAGER)
         self._objects = TemplateObjects(context, self.kinds, known)
         reconciler = PolicyReconciler(
             context,
-            replicas=Replicas(context.hub, replicas),
+            replicas=self._known_replicas,
             copies=known,
             objects=self._objects,
             events=events,
@@ -68,7 +69,7 @@ class PolicySync:
     def idle(self) -> bool:
         """Whether neither the hub nor the cluster has anything to do with policies."""
         known = self._copies.synced and self.kinds.settled
-        return known and not (len(self._replicas) or len(self._copies) or self.kinds.children())
+        return known and self.kinds.empty and not (len(self._replicas) or len(self._copies))
 
     def close(self) -> None:
         """Hear of nothing more."""
@@ -79,27 +80,31 @@ class PolicySync:
         changed = self._changes_of.get(child.kind.resource)
         return changed is not None and changed(child.status)
 
+    # Whoever wrote something goes on from there, and need not be told of it.
+
     def _replica_changed(self, delta: Delta[PolicyDocument]) -> None:
-        self.workers.queue.add(delta.object.metadata.name)
+        if delta.new is None or not self._known_replicas.knows(delta.new):
+            self.workers.queue.add(delta.object.metadata.name)
 
     def _copy_changed(self, delta: Delta[PolicyDocument]) -> None:
         name = delta.object.metadata.name
-        self.workers.queue.add(name)
+        if delta.new is None or not self._known_copies.knows(delta.new):
+            self.workers.queue.add(name)
         before = delta.old.status.compliant if delta.old is not None else ""
         if delta.new is None or delta.new.status.compliant != before:
             self._tell_interested(ChildKey(GROUP, POLICY.kind, name))
 
     def _event_changed(self, delta: Delta[Event]) -> None:
-        self.workers.queue.add(delta.object.involved_object.name)
+        # The status of the template's object is about to say the same, and the verdict is that.
+        self.workers.queue.add(delta.object.involved_object.name, after=EVENT_SECONDS)
 
-    def _child_changed(self, child: Child | None) -> None:
-        if child is None:
+    def _child_changed(self, change: ChildChange | None) -> None:
+        if change is None:
             for copy in self._copies.values():
                 self.workers.queue.add(copy.metadata.name)
             return
-        for name in {child.policy, child.labels.get(PARENT_LABEL, "")} - {""}:
+        for name in change.policies.union(self._objects.interested(change.key)) - {"", change.known_to}:
             self.workers.queue.add(name)
-        self._tell_interested(child.key)
 
     def _object_changed(self, key: ResourceKey) -> None:
         self._tell_interested(key)

@@ -31,6 +31,10 @@ class Copies:
         """Return a copy in the newest state that is known."""
         return self._newest.newest(name)
 
+    def knows(self, copy: PolicyDocument) -> bool:
+        """Whether a state of a copy is no news for whoever made our last write of it."""
+        return self._newest.knows(copy)
+
     def differs(self, replica: PolicyDocument, copy: PolicyDocument | None) -> bool:
         """Whether a copy is to be written."""
         return copy_write(replica, copy, self._namespace, self._kept.get(replica.metadata.name)) is not None

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from echelon.agent.context import AgentContext
 from echelon.agent.manifest_result import is_namespace_terminating, is_transient
+from echelon.agent.policy.child_kinds import BY_POLICY
 from echelon.agent.policy.copies import Copies
 from echelon.agent.policy.replicas import Replicas
 from echelon.agent.policy.template_objects import Outcome, TemplateObjects
@@ -27,6 +28,7 @@ from echelon.engine.policy_member.status import (
     kept_of,
     policy_report,
     replica_status,
+    says_nothing,
     status_difference,
 )
 from echelon.engine.policy_member.sync import TemplateState
@@ -36,7 +38,6 @@ from echelon.kube.client import WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict
 from echelon.kube.informer import Informer
 
-BY_POLICY = "policy"
 # How soon to look again where something is known to come, and nobody says when.
 SOON_SECONDS = 1.0
 _EVENT_TRIES = 3
@@ -178,6 +179,8 @@ class PolicyReconciler:
         judged = [judge_template(each, changed=self._is_changing(each)) for each in states]
         report, now = policy_report(copy, states, judged), format_time(self._clock.now())
         verdict = judge(replica, judged, now, in_step=self._copies.is_in_step(replica, copy))
+        if says_nothing(report, verdict) and not replica.status.details:
+            return  # the first evaluation follows at once, and with it the first report
         copy = await self._write_status("member", copy, copy_status(report, verdict)) or copy
         if self._copies.is_in_step(replica, copy):
             own = replica_status(report, verdict, judged=verdict.differs_from(replica))

@@ -30,6 +30,10 @@ class Replicas:
         """Return a replica in the newest state that is known."""
         return self._newest.newest(name)
 
+    def knows(self, replica: PolicyDocument) -> bool:
+        """Whether a state of a replica is no news for whoever made our last write of it."""
+        return self._newest.knows(replica)
+
     def is_unreadable(self, name: str) -> bool:
         """Whether there is a replica of which nobody can tell what it says."""
         return Key(self._informer.namespace, name) in self._informer.unreadable

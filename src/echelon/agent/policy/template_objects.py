@@ -59,6 +59,7 @@ class TemplateObjects:
         self._copies = copies
         self._kept: dict[ChildKey, LastApplied] = {}
         self._interests: dict[str, frozenset[Hashable]] = {}  # what each policy looks at
+        self._read_templates: dict[str, tuple[tuple[str, int], tuple[Template, ...]]] = {}  # by uid and generation
 
     def interested(self, key: ChildKey | ResourceKey) -> list[str]:
         """Return the policies that look at an object."""
@@ -67,18 +68,19 @@ class TemplateObjects:
     def forget(self, name: str) -> None:
         """Let go of what is remembered about a policy."""
         self._interests.pop(name, None)
+        self._read_templates.pop(name, None)
         self._watches.watch((POLICY.kind, name), ())
 
     async def sync(self, policy: PolicyDocument, events: Sequence[Event]) -> Outcome:
         """Bring the objects of a policy's templates as far as possible."""
-        templates = read_templates(policy.spec)
+        templates = self._templates(policy)
         kinds = await self._usable(templates)
         compliance = await self._compliance(policy, templates)
         outcome, refused = Outcome(), dict[str, str]()
         for _ in range(_MOST_ROUNDS):
-            children = self._children(templates)
+            children = self._children(policy.metadata.name, templates)
             kept = {key: self._kept[key] for key in children if key in self._kept}
-            view = TemplateView(policy, children, kinds, compliance, events, refused, kept)
+            view = TemplateView(policy, children, kinds, compliance, events, refused, kept, templates)
             outcome.sync = await _plan(view)
             if not outcome.sync.writes or outcome.error is not None:
                 break
@@ -93,7 +95,7 @@ class TemplateObjects:
         """Delete all objects of a policy, which prunes what they say; tell whether they are gone."""
         if not self._kinds.settled:
             return False
-        own = [each for each in self._kinds.children().values() if each.policy == policy.metadata.name]
+        own = self._kinds.children(policy.metadata.name).values()
         for child in own:
             if not child.terminating:
                 await self._write_one(delete_child(child), None)
@@ -132,9 +134,17 @@ class TemplateObjects:
             else:
                 self._kept.pop(child.key, None)
 
-    def _children(self, templates: Iterable[Template]) -> dict[ChildKey, Child]:
-        """Return all objects, those included that were just made and that no cache shows yet."""
-        found = self._kinds.children()
+    def _templates(self, policy: PolicyDocument) -> tuple[Template, ...]:
+        """Read the templates of a policy, once for each state of its spec: policies are looked at again and again."""
+        meta = policy.metadata
+        mark, known = (meta.uid, meta.generation), self._read_templates.get(meta.name)
+        if known is None or known[0] != mark:
+            known = self._read_templates[meta.name] = mark, read_templates(policy.spec)
+        return known[1]
+
+    def _children(self, policy: str, templates: Iterable[Template]) -> dict[ChildKey, Child]:
+        """Return the objects of a policy and of its templates, those included that no cache shows yet."""
+        found = self._kinds.children(policy)
         for template in templates:
             child = self._kinds.child(*template.gvk, template.name)
             if child is not None:

@@ -1,16 +1,18 @@
 """The way of a cluster out of the fleet.
 
 What runs on a cluster can be removed by its agent only, and the agent needs its rights for that. So a deleted cluster
-stays until its works are gone; then goes the namespace that was made for it, and the agent's rights are the last. If
-the agent is gone for good, a person has to say so: nobody else can tell that from an outage.
+stays until its works are gone, those of federated workloads too; then go the namespaces that were made for it, and the
+agent's rights are the last. If the agent is gone for good, a person has to say so: nobody else can tell that from an
+outage.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from echelon.api.cluster import GROUP, ManagedCluster
+from echelon.api.karmada import WORK, Work
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE, Namespace
 from echelon.api.versions import newer
@@ -18,6 +20,7 @@ from echelon.api.work import MANIFEST_WORK, ManifestWork
 from echelon.controllers.cluster.patches import condition_patch, patch_of
 from echelon.engine.conditions import condition_stamp, find_condition
 from echelon.engine.plan import NOTHING, Delete, Patch, Plan, Together, Write
+from echelon.engine.workload.names import cluster_of
 from echelon.kube.client import Client, DeleteOptions
 from echelon.kube.errors import Conflict
 
@@ -37,8 +40,8 @@ class Remaining:
     `caches_are_behind` what is known of the cluster: what is missing here may be there.
     """
 
-    works: Sequence[ManifestWork]
-    namespace: Namespace | None
+    works: Sequence[ManifestWork | Work]
+    namespaces: Sequence[Namespace]
     permissions: Sequence[Delete]
     caches_are_behind: bool
 
@@ -69,16 +72,15 @@ def plan_leaving(cluster: ManagedCluster, remaining: Remaining, now: datetime) -
     if not has_finalizer(cluster):
         return NOTHING
     if remaining.works:
-        going = [each.metadata for each in remaining.works if not each.metadata.deletion_timestamp]
-        deletes = [Delete(MANIFEST_WORK, each.name, each.namespace, each.uid) for each in going]
+        deletes = [_deletion(each) for each in remaining.works if not each.metadata.deletion_timestamp]
         status = _deleting(cluster, _works_message(cluster, remaining.works), now)
         # The status first: if it is newer than the end of the last work, the cache of works has to catch up with it.
         writes: tuple[Write, ...] = (*([status] if status is not None else []), *deletes)
         return Plan((Together(writes),) if writes else ())
-    if remaining.namespace is not None and is_namespace_of(cluster, remaining.namespace):
-        meta = remaining.namespace.metadata
-        ends = () if meta.deletion_timestamp else (Delete(NAMESPACE, meta.name, uid=meta.uid),)
-        return Plan(ends, _deleting(cluster, _namespace_message(remaining.namespace), now))
+    if namespaces := [each for each in remaining.namespaces if is_namespace_of(cluster, each)]:
+        metas = [each.metadata for each in namespaces if not each.metadata.deletion_timestamp]
+        ends = tuple(Delete(NAMESPACE, meta.name, uid=meta.uid) for meta in metas)
+        return Plan(ends, _deleting(cluster, " ".join(map(_namespace_message, namespaces)), now))
     if remaining.caches_are_behind:
         return Plan(look_again_after=_SOON)
     if remaining.permissions:
@@ -91,7 +93,7 @@ class NamespaceGuard:
 
     A work that was written a moment before its cluster was deleted may not be in the cache yet. Its agent would lose
     its rights with the namespace, and the work would wait for it for ever. So the server is asked; an answer that is
-    older than what is known of the cluster (`version_of`) does not count.
+    older than what is known of the cluster (`version_of`) does not count. A namespace holds works of one kind.
     """
 
     def __init__(self, client: Client, version_of: Callable[[str], str]) -> None:
@@ -104,13 +106,20 @@ class NamespaceGuard:
     ) -> None:
         """Ask for the end of an object. Raises `Conflict` for a namespace that has works."""
         if kind is NAMESPACE:
-            page = await self._client.list(MANIFEST_WORK, name, limit=1)
-            if page.items or newer(self._version_of(name), page.resource_version):
+            executing = cluster_of(name)
+            works: Kind[Any] = MANIFEST_WORK if executing is None else WORK
+            page = await self._client.list(works, name, limit=1)
+            if page.items or newer(self._version_of(executing or name), page.resource_version):
                 raise Conflict(f"namespace {name} has works, or may have some")
         await self._client.delete(kind, name, namespace, options=options)
 
 
-def _works_message(cluster: ManagedCluster, works: Sequence[ManifestWork]) -> str:
+def _deletion(work: ManifestWork | Work) -> Delete:
+    kind: Kind[Any] = WORK if isinstance(work, Work) else MANIFEST_WORK
+    return Delete(kind, work.metadata.name, work.metadata.namespace, work.metadata.uid)
+
+
+def _works_message(cluster: ManagedCluster, works: Sequence[ManifestWork | Work]) -> str:
     names = sorted(each.metadata.name for each in works)
     shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     count = "1 work" if len(names) == 1 else f"{len(names)} works"

@@ -6,29 +6,32 @@ cluster. It cannot read secrets, not even there, it cannot change what policies 
 labels or taints, which decide what it is trusted with. When the acceptance is taken back, so are the rights; the
 namespace and its works stay.
 
+Where the hub has federated workloads there is a second namespace, as Karmada has it, for what they bring to the
+cluster, and rights in it, which are even fewer. Its name is longer than that of the cluster, so a cluster with a long
+name has none, and says so.
+
 A cluster that is deleted leaves in an order of its own, for which it is given a finalizer. Its rights are not owned by
 it: whoever deletes it together with what it owns would revoke them before they have served their purpose.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from echelon.api.base import JSONObject
-from echelon.api.cluster import GROUP, MANAGED_CLUSTER, ManagedCluster
+from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
+from echelon.api.karmada import WORK as EXECUTION_WORK
+from echelon.api.karmada import Work
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.api.namespaces import NAMESPACE
-from echelon.api.policy import GROUP as POLICY
+from echelon.api.meta import Condition
+from echelon.api.namespaces import NAMESPACE, Namespace
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
-from echelon.api.rbac import GROUP as RBAC
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.versions import newer
-from echelon.api.work import GROUP as WORK
 from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.controllers.cluster.belongings import DesiredObject, desired_for_workloads, desired_objects
 from echelon.controllers.cluster.leaving import (
     CLUSTER_LABEL,
     NamespaceGuard,
@@ -38,18 +41,19 @@ from echelon.controllers.cluster.leaving import (
     is_leaving,
     plan_leaving,
 )
-from echelon.controllers.cluster.patches import condition_patch
+from echelon.controllers.cluster.patches import patch_of
 from echelon.controllers.context import ControllerContext
-from echelon.engine.cluster_health import LEASE_NAME
-from echelon.engine.conditions import condition_stamp, find_condition
-from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan
+from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
+from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan, Write
+from echelon.engine.workload.names import LONGEST_CLUSTER_NAME, cluster_of, execution_namespace
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
 KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANIFEST_WORK)
+OPTIONAL_KINDS: tuple[Kind[Any], ...] = (EXECUTION_WORK,)
 NAME = "cluster-registration"
 ACCEPTED = "HubAcceptedManagedCluster"
-ACCOUNT = "echelon-agent"
+EXECUTION_READY = "WorkloadNamespaceReady"
 WORKERS = 8
 # A server tells at least every minute how far a cache has come.
 _UNCERTAIN = timedelta(seconds=60)
@@ -59,35 +63,28 @@ _MADE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, 
 _PERMISSIONS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE, ROLE)
 # Of what we made, the fields that have to stay as we made them.
 _OWNED_FIELDS = {
-    ROLE.resource: "rules",
-    CLUSTER_ROLE.resource: "rules",
-    ROLE_BINDING.resource: "subjects",
-    CLUSTER_ROLE_BINDING.resource: "subjects",
+    ROLE.resource: ("rules",),
+    CLUSTER_ROLE.resource: ("rules",),
+    ROLE_BINDING.resource: ("role_ref", "subjects"),
+    CLUSTER_ROLE_BINDING.resource: ("role_ref", "subjects"),
 }
-
-
-def agent_group(cluster: str) -> str:
-    """Return the group that agents of a cluster are in."""
-    return f"system:open-cluster-management:{cluster}"
-
-
-@dataclass(frozen=True)
-class _DesiredObject:
-    kind: Kind[Any]
-    name: str
-    namespace: str
-    body: JSONObject
 
 
 class RegistrationReconciler:
     """Plans the namespace and the rights of one cluster."""
 
     def __init__(
-        self, clusters: Informer[ManagedCluster], works: Informer[ManifestWork], made: dict[str, Informer[Any]]
+        self,
+        clusters: Informer[ManagedCluster],
+        works: Informer[ManifestWork],
+        made: dict[str, Informer[Any]],
+        workload_works: Informer[Work] | None,
     ) -> None:
+        """`workload_works`: those of federated workloads, where the hub has them."""
         self._clusters = clusters
         self._works = works
         self._made = made
+        self._workload_works = workload_works
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one cluster."""
@@ -97,15 +94,16 @@ class RegistrationReconciler:
         if is_leaving(cluster):
             return plan_leaving(cluster, self._remaining(cluster), now)
         if cluster.spec.hub_accepts_client:
-            missing = [each for each in _desired_objects(key.name) if not self._is_as_desired(each)]
+            missing = [each for each in self._desired_objects(key.name) if not self._is_as_desired(each)]
             # What is made without asking would outlive a cluster that has left meanwhile.
             first: list[Action] = [add_finalizer(cluster)] if missing or not has_finalizer(cluster) else []
-            actions = (Apply(each.kind, each.name, each.body, each.namespace) for each in missing)
-            return Plan((*first, *actions), _accepted(cluster, now, accepted=True), status_waits=True)
-        if find_condition(cluster.status.conditions, ACCEPTED) is None:
-            return NOTHING  # nobody has decided yet
+            actions = (action for each in missing for action in self._made_right(each))
+            return Plan((*first, *actions), self._said(cluster, now, accepted=True), status_waits=True)
+        # Rights go whatever the status says: the agent may write that.
         deletions = self._deletions(key.name, _PERMISSIONS)
-        return Plan(deletions, _accepted(cluster, now, accepted=False), status_waits=True)
+        if not deletions and find_condition(cluster.status.conditions, ACCEPTED) is None:
+            return NOTHING  # nobody has decided yet
+        return Plan(deletions, self._said(cluster, now, accepted=False), status_waits=True)
 
     def is_leaving(self, name: str) -> bool:
         """Whether a cluster is on its way out."""
@@ -134,16 +132,51 @@ class RegistrationReconciler:
     def _remaining(self, cluster: ManagedCluster) -> Remaining:
         name, version = cluster.metadata.name, cluster.metadata.resource_version
         spaces = self._made[NAMESPACE.resource]
-        namespace = spaces.get(Key("", name))
-        # A namespace that goes is asked for its works when it does; one that stays is not.
-        behind = newer(version, (spaces if namespace is None else self._works).reached)
-        permissions = self._deletions(name, (*_PERMISSIONS, SERVICE_ACCOUNT))
-        return Remaining(self._works.values(name), namespace, permissions, behind)
+        found: list[Namespace] = []
+        works: list[ManifestWork | Work] = []
+        behind = False
+        for where, informer in self._works_by_namespace(name).items():
+            namespace = spaces.get(Key("", where))
+            # A namespace that goes is asked for its works when it does; one that stays is not.
+            behind = behind or newer(version, (spaces if namespace is None else informer).reached)
+            works += informer.values(where)
+            found += [namespace] if namespace is not None else []
+        return Remaining(works, found, self._deletions(name, (*_PERMISSIONS, SERVICE_ACCOUNT)), behind)
+
+    def _works_by_namespace(self, name: str) -> dict[str, Informer[Any]]:
+        """Return where works of a cluster are, and who knows them."""
+        found: dict[str, Informer[Any]] = {name: self._works}
+        if self._has_workloads(name) and self._workload_works is not None:
+            found[execution_namespace(name)] = self._workload_works
+        return found
+
+    def _has_workloads(self, name: str) -> bool:
+        """Whether a cluster has a namespace for works of federated workloads."""
+        return self._workload_works is not None and len(name) <= LONGEST_CLUSTER_NAME
+
+    def _desired_objects(self, name: str) -> list[DesiredObject]:
+        return [*desired_objects(name), *(desired_for_workloads(name) if self._has_workloads(name) else ())]
+
+    def _said(self, cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patch | None:
+        """Return what says whether the cluster was accepted, and what it has to do without."""
+        stamp, name = condition_stamp(cluster.metadata.generation, now), cluster.metadata.name
+        decision, status = ("Accepted", "True") if accepted else ("Denied", "False")
+        said = [
+            stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", f"{decision} by hub cluster admin"),
+        ]
+        if self._workload_works is not None and not self._has_workloads(name):
+            why = (
+                f"Federated workloads cannot be sent to it: its name has {len(name)} characters, and at most "
+                f"{LONGEST_CLUSTER_NAME} fit into the name of the namespace {execution_namespace('NAME')}"
+            )
+            said.append(stamp.condition(EXECUTION_READY, "False", "ClusterNameTooLong", why))
+        return _said_patch(cluster, said)
 
     def _deletions(self, name: str, kinds: Sequence[Kind[Any]]) -> tuple[Delete, ...]:
         """Return what takes away what a cluster has of some kinds, in their order."""
         found = sorted(
-            (each for each in _desired_objects(name) if each.kind in kinds), key=lambda each: kinds.index(each.kind)
+            (each for each in self._desired_objects(name) if each.kind in kinds),
+            key=lambda each: kinds.index(each.kind),
         )
         return tuple(
             Delete(each.kind, each.name, each.namespace)
@@ -151,23 +184,36 @@ class RegistrationReconciler:
             if self._made[each.kind.resource].get(Key(each.namespace, each.name)) is not None
         )
 
-    def _is_as_desired(self, desired: _DesiredObject) -> bool:
+    def _is_as_desired(self, desired: DesiredObject) -> bool:
         """Whether an object is as it should be."""
         live = self._made[desired.kind.resource].get(Key(desired.namespace, desired.name))
         if live is None:
             return False
-        field = _OWNED_FIELDS.get(desired.kind.resource)
-        if field is None:
+        fields = _OWNED_FIELDS.get(desired.kind.resource)
+        if fields is None:
             return True
-        ours = msgspec.convert(desired.body, desired.kind.type)
-        return not live.metadata.owner_references and bool(getattr(live, field) == getattr(ours, field))
+        return not live.metadata.owner_references and not _different(live, desired, fields)
+
+    def _made_right(self, desired: DesiredObject) -> Iterator[Write]:
+        """Yield what makes an object as it should be; the role of a binding cannot be changed, so it is made anew."""
+        live = self._made[desired.kind.resource].get(Key(desired.namespace, desired.name))
+        bound = (ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource)
+        if live is not None and desired.kind.resource in bound and _different(live, desired, ("role_ref",)):
+            yield Delete(desired.kind, desired.name, desired.namespace, live.metadata.uid)
+        yield Apply(desired.kind, desired.name, desired.body, desired.namespace)
+
+
+def _different(live: Any, desired: DesiredObject, fields: Sequence[str]) -> bool:
+    ours = msgspec.convert(desired.body, desired.kind.type)
+    return any(getattr(live, field) != getattr(ours, field) for field in fields)
 
 
 def cluster_registration_controller(context: ControllerContext) -> Controller:
     """Return a controller that lets clusters in."""
     clusters, works = context.informer(MANAGED_CLUSTER), context.informer(MANIFEST_WORK)
     made: dict[str, Informer[Any]] = {kind.resource: context.informer(kind, labels=CLUSTER_LABEL) for kind in _MADE}
-    reconciler = RegistrationReconciler(clusters, works, made)
+    workload_works = context.informer(EXECUTION_WORK) if context.serves(EXECUTION_WORK) else None
+    reconciler = RegistrationReconciler(clusters, works, made, workload_works)
     writer = NamespaceGuard(context.client, reconciler.version_of)
     controller = context.controller(NAME, reconciler, client=writer, workers=WORKERS)
     controller.watch(clusters, when=_is_relevant)
@@ -176,6 +222,12 @@ def cluster_registration_controller(context: ControllerContext) -> Controller:
         keys=lambda work: (Key("", work.metadata.namespace),),
         when=lambda delta: reconciler.is_leaving(delta.object.metadata.namespace),
     )
+    if workload_works is not None:
+        controller.watch(
+            workload_works,
+            keys=lambda work: (Key("", cluster_of(work.metadata.namespace) or ""),),
+            when=lambda delta: reconciler.is_leaving(cluster_of(delta.object.metadata.namespace) or ""),
+        )
     for informer in made.values():
         controller.watch(informer, keys=lambda obj: (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),))
     return controller
@@ -195,68 +247,16 @@ def _is_relevant(delta: Delta[ManagedCluster]) -> bool:
     return old.metadata.generation != new.metadata.generation or old.status.conditions != new.status.conditions
 
 
-def _desired_objects(name: str) -> list[_DesiredObject]:
-    """Return everything that an accepted cluster has, in the order in which it is made."""
-    everywhere, inside = f"open-cluster-management:managedcluster:{name}", f"open-cluster-management:{name}:agent"
-    return [
-        _object(name, NAMESPACE, name, "", {}),
-        _object(name, SERVICE_ACCOUNT, ACCOUNT, name, {}),
-        _object(name, ROLE, inside, name, {"rules": _rules_inside()}),
-        _object(name, ROLE_BINDING, inside, name, _grant("Role", inside, name)),
-        _object(name, CLUSTER_ROLE, everywhere, "", {"rules": _rules_everywhere(name)}),
-        _object(name, CLUSTER_ROLE_BINDING, everywhere, "", _grant("ClusterRole", everywhere, name)),
-    ]
-
-
-def _object(cluster: str, kind: Kind[Any], name: str, namespace: str, content: JSONObject) -> _DesiredObject:
-    metadata: JSONObject = {"name": name, "labels": {CLUSTER_LABEL: cluster}}
-    if namespace:
-        metadata["namespace"] = namespace
-    return _DesiredObject(kind, name, namespace, {**kind.type_meta, "metadata": metadata, **content})
-
-
-def _rules_inside() -> list[JSONObject]:
-    return [
-        _rule(WORK, ["manifestworks"], ["get", "list", "watch", "update", "patch"]),
-        _rule(WORK, ["manifestworks/status"], ["get", "update", "patch"]),
-        _rule(POLICY, ["policies"], ["get", "list", "watch"]),
-        _rule(POLICY, ["policies/status"], ["patch"]),
-        _rule("coordination.k8s.io", ["leases"], ["create"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "update", "patch"], LEASE_NAME),
-        _rule("", ["events"], ["create", "get", "update", "patch"]),
-        _rule("events.k8s.io", ["events"], ["create", "get", "update", "patch"]),
-    ]
-
-
-def _rules_everywhere(cluster: str) -> list[JSONObject]:
-    return [
-        _rule(GROUP, ["managedclusters"], ["get", "list", "watch"], cluster),
-        _rule(GROUP, ["managedclusters/status"], ["get", "update", "patch"], cluster),
-    ]
-
-
-def _rule(group: str, resources: list[str], verbs: list[str], name: str = "") -> JSONObject:
-    rule: JSONObject = {"apiGroups": [group], "resources": resources, "verbs": verbs}
-    return {**rule, "resourceNames": [name]} if name else rule
-
-
-def _grant(kind: str, role: str, cluster: str) -> JSONObject:
-    return {
-        "subjects": [
-            {"kind": "Group", "apiGroup": RBAC, "name": agent_group(cluster)},
-            {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": cluster},
-        ],
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-    }
-
-
-def _accepted(cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patch | None:
-    """Return what says whether the cluster was accepted; nothing if that has been said."""
-    generation = cluster.metadata.generation
-    decision, status = ("Accepted", "True") if accepted else ("Denied", "False")
-    known = find_condition(cluster.status.conditions, ACCEPTED)
-    if known is not None and (known.status, known.observed_generation) == (status, generation):
+def _said_patch(cluster: ManagedCluster, said: Sequence[Condition]) -> Patch | None:
+    """Return what sets conditions; nothing if all of that has been said."""
+    conditions = cluster.status.conditions
+    for condition in said:
+        known = find_condition(conditions, condition.type)
+        if known is None or (known.status, known.observed_generation) != (
+            condition.status,
+            condition.observed_generation,
+        ):
+            conditions = set_condition(conditions, condition)
+    if conditions is cluster.status.conditions:
         return None
-    said = f"{decision} by hub cluster admin"
-    stamp = condition_stamp(generation, now)
-    return condition_patch(cluster, stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", said))
+    return patch_of(cluster, {"status": {"conditions": conditions_to_wire(conditions)}}, "status")

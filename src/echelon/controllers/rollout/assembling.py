@@ -69,8 +69,12 @@ class RolloutParts(Generic[T, I]):
         index: I,
         caches: Sequence[Followed],
         beside: Sequence[Kind[Any]] = (),
+        cluster_of: Callable[[str], str] = str,
     ) -> None:
-        """`caches` are the kind's own, `beside` those kinds among them that say which clusters are meant."""
+        """`caches` are the kind's own, `beside` those kinds among them that say which clusters are meant.
+
+        `cluster_of` returns the cluster whose content a namespace holds.
+        """
         self._context = context
         self._kind = kind
         self._content = content
@@ -85,7 +89,7 @@ class RolloutParts(Generic[T, I]):
         decided = DecisionCache(self.placements, self.decisions, context.clock, trusted=trusted)
         bound = BoundClusters(self.clusters, self._cluster_sets, self._set_bindings, context.clock, trusted=trusted)
         self.indexes = Indexes(index, decided, bound)
-        self.failures = WriteFailures(context.clock, kind, content)
+        self.failures = WriteFailures(context.clock, kind, content, cluster_of)
         self.reader = ConsistentReader(
             kind,
             context.client,
@@ -108,8 +112,9 @@ class RolloutParts(Generic[T, I]):
         planner: Planner[V],
         users_of: Callable[[Key], Iterable[Key]],
         plan_gone: Callable[[Key], Plan] = plan_nothing,
+        knowing: Sequence[Kind[Any]] = (),
     ) -> RolloutReconciler[T, Any, V]:
-        """Return what plans objects of the kind."""
+        """Return what plans objects of the kind; `knowing` are kinds that it writes beside, for its own memory."""
         return RolloutReconciler[T, Any, V](
             self._kind,
             self._content,
@@ -122,6 +127,7 @@ class RolloutParts(Generic[T, I]):
             users_of=users_of,
             clock=self._context.clock,
             plan_gone=plan_gone,
+            knowing=knowing,
         )
 
     def controller(

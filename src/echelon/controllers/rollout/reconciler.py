@@ -137,10 +137,15 @@ class RolloutReconciler(Generic[T, C, V]):
         users_of: Callable[[Key], Iterable[Key]],
         clock: Clock,
         plan_gone: Callable[[Key], Plan] = plan_nothing,
+        knowing: Iterable[Kind[Any]] = (),
     ) -> None:
-        """`users_of` returns the objects that refer to a placement, `plan_gone` what is to be done after an end."""
+        """`users_of` returns the objects that refer to a placement, `plan_gone` what is to be done after an end.
+
+        What is `knowing` was, like content, written by somebody who knew which clusters are meant.
+        """
         self._kind = kind
         self._content = content
+        self._knowing = frozenset((content.resource, *(each.resource for each in knowing)))
         self._objects = objects
         self._indexes = indexes
         self._observer = observer
@@ -187,11 +192,7 @@ class RolloutReconciler(Generic[T, C, V]):
             self._status_written[key] = self._clock.now()
             self._versions[key] = written.resource_version
             self._confirmed.add(written.uid)
-        elif (
-            written.kind.resource == self._content.resource
-            and written.resource_version is not None
-            and key in self._eras
-        ):
+        elif written.kind.resource in self._knowing and written.resource_version is not None and key in self._eras:
             self._observer.freshness.wrote(written.uid, self._eras[key])
 
     def failed(self, key: Key, failed: Failed) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
+from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.policy import POLICY
@@ -11,9 +12,14 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.context import ControllerContext
 from echelon.engine.policy.names import POLICY_LABEL
 from echelon.engine.work_set.names import SET_LABEL
+from echelon.engine.workload.names import BINDING_LABEL
 from echelon.kube.informer import Informer
 
-_LABELS: dict[str, Kind[Any]] = {SET_LABEL: MANIFEST_WORK_REPLICA_SET, POLICY_LABEL: POLICY}
+_LABELS: dict[str, Kind[Any]] = {
+    SET_LABEL: MANIFEST_WORK_REPLICA_SET,
+    POLICY_LABEL: POLICY,
+    BINDING_LABEL: RESOURCE_BINDING,
+}
 
 
 def revisions_informer(context: ControllerContext) -> Informer[ControllerRevision]:

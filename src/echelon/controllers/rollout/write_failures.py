@@ -9,6 +9,7 @@ there are plans without a failure, and a status.
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -56,10 +57,14 @@ class _Notes:
 class WriteFailures:
     """Takes notes for all objects of a kind, of which clusters get content of another kind in their namespaces."""
 
-    def __init__(self, clock: Clock, kind: Kind[Any], content: Kind[Any]) -> None:
+    def __init__(
+        self, clock: Clock, kind: Kind[Any], content: Kind[Any], cluster_of: Callable[[str], str] = str
+    ) -> None:
+        """`cluster_of` returns the cluster whose content a namespace holds."""
         self._clock = clock
         self._kind = kind
         self._content = content
+        self._cluster_of = cluster_of
         self._notes: dict[Key, _Notes] = {}
         self._stored: dict[Key, tuple[str, dict[str, FailedWrite]]] = {}  # what an annotation says
 
@@ -83,7 +88,7 @@ class WriteFailures:
         is_content = self._is_content(key, write.kind, write.namespace, write.name)
         if isinstance(write, Patch) and write.subresource and not is_content:
             return False
-        notes = self._notes.setdefault(key, _Notes())
+        notes, cluster = self._notes.setdefault(key, _Notes()), self._cluster_of(write.namespace)
         if isinstance(error, Conflict) or (isinstance(error, NotFound) and not isinstance(write, Create)):
             notes.conflicts[write.namespace, write.name] += 1
             if notes.conflicts[write.namespace, write.name] < CONFLICTS_IN_A_ROW:
@@ -96,9 +101,9 @@ class WriteFailures:
         elif revision := _revision(write):
             held = _noted(write, HELD_ANNOTATION) == "true"
             found = FailedWrite(revision, now, _is_refusal(error), words, held)
-            known = self._note(key, notes, found, write.namespace)
+            known = self._note(key, notes, found, cluster)
         else:
-            known, notes.other[write.namespace] = write.namespace in notes.other, words
+            known, notes.other[cluster] = cluster in notes.other, words
         if not known:
             named = f"{write.namespace}/{write.name}"
             extra = {"key": str(key), "object": named}
@@ -111,8 +116,9 @@ class WriteFailures:
         if notes is None:
             return
         if self._is_content(key, written.kind, written.namespace, written.name):
-            notes.content.pop(written.namespace, None)
-            notes.other.pop(written.namespace, None)
+            cluster = self._cluster_of(written.namespace)
+            notes.content.pop(cluster, None)
+            notes.other.pop(cluster, None)
         elif written.kind.resource == self._kind.resource and notes.is_due(self._clock.now()):
             notes.begin_round()  # what failed was tried again before that, or nobody wants it any more
         notes.own.pop((written.kind.resource, written.name), None)

@@ -83,9 +83,8 @@ def resolve_budgets(strategy: RollingStrategy, contract: Contract, total: int) -
     missing = 1 if both_zero else missing
     if missing < contract.least_unavailable and total > 0:
         said = 0 if strategy.max_unavailable is None else strategy.max_unavailable
-        raise BadStrategy(
-            "maxUnavailable", said, f"it must come to {contract.least_unavailable} at least for this kind"
-        )
+        rule = f"it must come to {contract.least_unavailable} at least for this kind, and comes to {missing}"
+        raise BadStrategy("maxUnavailable", said, rule)
     return Budgets(total, min(missing, total), surge, partition, both_were_zero=both_zero and total > 0)
 
 

@@ -2,7 +2,9 @@
 
 It takes no available pod away below replicas - maxUnavailable, and surges only as far as there are pods to update or
 marked pods to replace. What it does to pods of one revision it does once: a pod that was updated is not updated
-again, so removals under grants of one revision do not add up, and those under different revisions do.
+again, so updates under grants of one revision do not add up, and those under different revisions do. When it has to
+shrink, outdated pods beyond its partition go first. If these are not enough, updated ones go, and the outdated ones
+that the partition has kept may go later, under another grant: these do add up.
 
 A pod that is to be replaced is marked first and deleted later, under whatever spec there is by then. Such a pod is
 condemned: it stays so through freezes, new templates and rollbacks.
@@ -40,9 +42,11 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
     promoted: bool  # all pods may be updated, and the old revision forgotten
     condemned: int = 0  # by the present revision
     condemned_before: int = 0
-    lost: int = 0  # pods of the snapshot that the present revision may have taken
+    lost: int = 0  # outdated pods of the snapshot that the present revision may have taken
     lost_before: int = 0
+    cut: int = 0  # updated pods of the snapshot that it may have taken because there were too many pods
     partition: int = 0  # the largest so far
+    last: Grant | None = None
     marks: int = 0  # pods that the last grant may mark
 
     @classmethod
@@ -71,10 +75,10 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
         seen = self.seen
         if grant.revision == self.revision:
             same, condemned, before = self.same, self.condemned, self.condemned_before
-            lost, lost_before = self.lost, self.lost_before
+            lost, lost_before, cut = self.lost, self.lost_before, self.cut
         else:
             same, condemned, before = False, 0, self.condemned_before + self.condemned
-            lost, lost_before = 0, self.lost_before + self.lost
+            lost, lost_before, cut = 0, self.lost_before + self.lost + self.cut, 0
         wanted = grant.replicas
         partition = min(grant.partition, wanted)
         largest = max(self.partition, partition)
@@ -84,10 +88,13 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
         too_many = max(0, self.ceiling - wanted)
         surge = 0 if grant.paused else grant.surge
         marked = condemned + before
-        lost = max(lost, to_update, condemned, too_many)
+        if same:
+            cut = max(cut, self._too_many_updated(grant, partition))
+        # Old pods that are made besides make up for those that go instead of them.
+        lost = max(lost, seen.outdated - partition if same else to_update, condemned)
         floor = max(
             min(seen.available, wanted - min(grant.unavailable, wanted)),
-            seen.available - lost - lost_before - before,
+            seen.available - lost - cut - lost_before - before,
             self.floor - to_update - marked - too_many,
         )
         marks = 0 if grant.paused else min(to_update, grant.unavailable + grant.surge)
@@ -114,9 +121,23 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
             condemned_before=before,
             lost=lost,
             lost_before=lost_before,
+            cut=cut,
             partition=largest,
+            last=grant,
             marks=marks,
         )
+
+    def _too_many_updated(self, grant: Grant, partition: int) -> int:
+        """Return how many updated pods it may have to take to come to its size, beside the outdated ones it may take.
+
+        Only a lower size or a higher partition brings that about: a surge is never larger than what is to be updated.
+        """
+        seen, last = self.seen, self.last
+        if last is None:
+            return max(0, seen.updated + seen.outdated - grant.replicas - max(0, seen.outdated - partition))
+        if grant.replicas >= last.replicas and partition <= min(last.partition, last.replicas):
+            return 0
+        return max(0, self.ceiling - grant.replicas - max(0, seen.outdated - self.lost - partition))
 
     def after(self, replaced: Outstanding) -> "CloneSetReach":
         """Extend it by a grant that was replaced: what it marked is counted as if it still could."""
@@ -126,7 +147,12 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
 def comes_from(entry: ClusterLedger, revision: str) -> bool:
     """Tell whether a member may come from a revision: then pods that it keeps old, or makes anew, have it."""
     newest = entry.newest
-    return revision in entry.former or (entry.returning and newest is not None and newest.revision == revision)
+    # Where nothing is known of what it was sent before, it may come from any.
+    return (
+        revision in entry.former
+        or "" in entry.former
+        or (entry.returning and newest is not None and newest.revision == revision)
+    )
 
 
 def updated_at_first(entry: ClusterLedger, revision: str) -> int:

@@ -1,8 +1,10 @@
 """What a round decided, and for every cluster that does not move, why not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from echelon.engine.align.bounds import Bounds
 from echelon.engine.align.grant import Grant
@@ -24,15 +26,18 @@ class Wait(StrEnum):
     GROUP = "WaitingForGroup"
     PAUSED = "Paused"
     UNREACHABLE = "ClusterUnreachable"
+    LEDGER = "GrantsUnknown"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDecision:
+class ClusterDecision(msgspec.Struct, frozen=True, gc=False):
     """One cluster after a round: its newest grant, what it is charged with, and what it waits for."""
 
     cluster: str
     grant: Grant | None
     pushed: bool  # the grant is new, and to be written
+    unavailable: int  # units of the budgets that the grant lets it use; none while it stands still
+    surge: int
+    outstanding: int  # grants that it might act on
     bounds: Bounds
     complete: bool
     gone: bool  # it was left, and has no pods any more: its work can be deleted
@@ -58,14 +63,20 @@ class Round:
         return found.message if found else "is no target"
 
 
-def reason_for(member: Member, slack: Slack, *, paused: bool) -> tuple[Wait, str]:
-    """Return why a cluster is not further than it is."""
+def reason_for(member: Member, slack: Slack, unknown: Sequence[str], *, paused: bool) -> tuple[Wait, str]:
+    """Return why a cluster is not further than it is. What was granted to the `unknown` ones nobody knows."""
     target = member.target
     if not target.reachable:
         charged = len(member.entry.grants)
-        return Wait.UNREACHABLE, f"cannot be reached; {charged} grants stay charged, and its last report counts"
+        why = target.reason or "cannot be reached"
+        return Wait.UNREACHABLE, f"{why}; {charged} grants stay charged, and its last report counts"
+    if member.unknown and not member.changed:
+        return Wait.LEDGER, "has to report a new push, since what it was granted before is not known"
     if member.changed:
         return Wait.REPORT, "was sent a new grant, and has to report it"
+    if unknown and (member.work or member.replicas != target.replicas):
+        others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        return Wait.LEDGER, f"waits for {unknown[0]}{others}: what they were granted is not known until they report"
     if not target.open and not member.work:
         return Wait.GROUP, f"keeps the stable template until group {target.group} is open"
     waiting = member.work > 0 and member.is_frozen
@@ -89,8 +100,8 @@ def reason_for(member: Member, slack: Slack, *, paused: bool) -> tuple[Wait, str
 def _why_frozen(member: Member, slack: Slack) -> tuple[Wait, str]:
     if slack.available < 0:
         return Wait.PODS, f"waits until {-slack.available} more pods are available, or sure to stay so, elsewhere"
-    if not slack.may_update and member.share <= member.updated:
-        return Wait.PARTITION, "waits for the partition to be lowered"
+    if not slack.may_update and member.rolling:
+        return Wait.PARTITION, "waits for the partition to be lowered, or for what others were promised to be known"
     return Wait.BUDGET, f"waits for budget: {member.work} pods to update, and others hold all of it"
 
 

@@ -1,7 +1,7 @@
 """Budgets that are overdrawn: pods died, or somebody lowered a limit.
 
-What was granted has to be taken back, and that takes as long as a push takes. What is on its way back already is
-remembered, or each round would take the same missing unit from another cluster until all stand still.
+What was granted has to be taken back, and that takes as long as a push takes. What is on its way back already follows
+from the grants: nothing else is remembered, so a round takes the same as the one before it, and nothing twice.
 """
 
 from collections.abc import Sequence
@@ -28,81 +28,124 @@ def take_back(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:
 def freeze(sums: Sums, member: Member) -> bool:
     """Let a member stand still, if that takes nothing from anybody."""
     reach = member.reach
-    for grant in member.frozen():
+    granted = _makes_anyway(sums, member)
+    for grant in member.frozen(keep=sums.available < 0):
         # A pause resizes, and where a sum is overdrawn a bound may hide what that takes or makes.
-        takes = makes = False
-        if isinstance(reach, DeploymentReach):
-            takes, makes = reach.cut(grant.most) > 0, reach.makes(grant.most)
+        # Of a member of which nothing is known any more, there is no other way to find out.
+        # What is called wanted may have gone by the time that it is heard of, and is made again.
+        takes, makes = False, grant.replicas > member.replicas
+        if isinstance(reach, DeploymentReach) and member.revision:
+            takes = reach.cut(grant.most) > 0
+            makes = makes or (reach.makes(grant.most) and grant.most > granted)
         if sums.admit(member, grant, takes=takes, makes=makes):
             return True
     return False
 
 
+def _makes_anyway(sums: Sums, member: Member) -> int:
+    """Return up to how many pods a member may make whatever it is sent: those that are wanted, in the end.
+
+    And while there are more than there may be, as many as it has: a pause must not take what may be missing then. Only
+    if that is not known for sure, nothing must be made that may have gone by now.
+    """
+    wanted = member.out.replicas if member.out else 0
+    return max(wanted, member.told) if sums.too_many and member.has_reported else wanted
+
+
 def _take_unavailability(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:
-    moving = [each for each in members if each.reachable and each.work and not each.is_frozen]
-    coming = sum(each.expected.missing(each.bounds.floor) for each in members if each.expected)
-    missing = -sums.available - coming
+    """Take back until no cluster takes an available pod while too few are.
+
+    What is on its way back already is known from the grants. Of what is missing beyond it, units that nobody has used
+    are taken first, as many as are missing. If pods are missing all the same, a cluster may go on only when it has made
+    up for all of them by itself: so whoever is the first has done it for the others, too, and nobody counts on pods
+    that may never come.
+    """
+    moving = [each for each in members if each.reachable and each.want and each.may_take]
+    left = [each.floor_to_come for each in members]
+    missing = sums.budgets.least_available - sum(left)
     if missing <= 0:
         return
+    kept = {each.name: floor for each, floor in zip(members, left, strict=True)}
     if mode is OnDeficit.FREEZE:
         for each in moving:
-            freeze(sums, each)
+            if each.grant is not None and each.grant.least < kept[each.name] + missing:
+                _lower(sums, each, each.replicas + missing)
         return
-    # What a cluster can still take, or has taken: a unit that its end hands back is not there to be taken.
-    spent = [min(each.held[0], max(0, each.replicas - each.bounds.floor)) for each in moving]
-    kept = apportion(max(0, sum(spent) - missing), [each.work for each in moving], [0] * len(moving), spent)
-    for each, before, after in zip(moving, spent, kept, strict=True):
-        if after < before and _lower(sums, each, after):
-            each.owe(before - after)
-            missing -= before - after
-    if missing > 0:
-        # Pods beyond the wanted number are the last reserve.
-        for each in moving:
-            if not each.is_frozen and each.held[0] == 0:
-                freeze(sums, each)
+    unused = [max(0, each.available - kept[each.name]) for each in moving]
+    keeps = apportion(max(0, sum(unused) - missing), [each.work for each in moving], [0] * len(moving), unused)
+    missing = max(0, missing - sum(unused))
+    for each, unit, keep in zip(moving, unused, keeps, strict=True):
+        least = kept[each.name] + unit - keep + missing
+        if each.grant is not None and each.grant.least < least:
+            _lower(sums, each, least)
 
 
-def _lower(sums: Sums, member: Member, unavailable: int) -> bool:
-    grant = member.grant
-    if grant is not None and member.contract.may_run(unavailable, grant.surge):
-        return sums.admit(member, replace(grant, id=0, unavailable=unavailable))
-    return freeze(sums, member)
+def _lower(sums: Sums, member: Member, least: int) -> bool:
+    """Let a member take no pod unless so many are available there, or as near to that as can be."""
+    grant, contract = member.grant, member.contract
+    if grant is None:
+        return False
+    unavailable = max(0, member.replicas - least)
+    lowered = replace(grant, id=0, unavailable=unavailable)
+    if least <= member.replicas and contract.may_run(unavailable, grant.surge):
+        return sums.admit(member, lowered)
+    if freeze(sums, member):
+        return True
+    # A pause may take pods. One pod too many lets it go on without taking any.
+    surge = max(grant.surge, 1)
+    if contract.has_surge and contract.may_run(0, surge):
+        rolling = replace(lowered, unavailable=0, surge=surge, paused=False)
+        if sums.admit(member, rolling, makes=surge > grant.surge):
+            return True
+    return grant.unavailable > 1 and sums.admit(member, replace(lowered, unavailable=1))
 
 
 def _take_surge(sums: Sums, members: Sequence[Member]) -> None:
     """Lower what is granted until it fits; pods that are there already go as their clusters move on."""
-    moving = [each for each in members if each.reachable and each.work and each.held[1]]
+    moving = [each for each in members if each.reachable and each.work and each.want and each.held[1]]
     granted = sum(each.replicas + each.held[1] for each in members)
     excess = granted - sums.budgets.most_pods
     if excess <= 0:
         return
     surges = [each.held[1] for each in moving]
     kept = apportion(max(0, sum(surges) - excess), [each.work for each in moving], [0] * len(moving), surges)
-    for each, before, after in zip(moving, surges, kept, strict=True):
+    for each, before, left in zip(moving, surges, kept, strict=True):
         grant = each.grant
-        if after == before or grant is None:
+        if left == before or grant is None:
             continue
-        if each.contract.may_run(grant.unavailable, after):
-            sums.admit(each, replace(grant, id=0, surge=after))
-        else:
-            freeze(sums, each)
+        runs = each.contract.may_run(grant.unavailable, left)
+        if not runs and freeze(sums, each):
+            continue
+        surge = left if runs else 1
+        if surge < before:
+            sums.admit(each, replace(grant, id=0, surge=surge))
 
 
 def _take_promises(sums: Sums, members: Sequence[Member]) -> None:
-    """Raise partitions where updates were promised and not made."""
-    limit = sums.budgets.most_updated
+    """Raise partitions where updates were promised and not made.
+
+    A promise that is kept is one that fits beside all that others may have made of theirs by now.
+    """
     rolling = [each for each in members if each.rolling and each.grant is not None]
     done = [each.maybe_updated for each in rolling]
+    unseen = sum(each.bounds.updated - low for each, low in zip(rolling, done, strict=True) if not each.has_reported)
+    limit = sums.budgets.most_updated - unseen
     promised = [max(low, _promise(each)) for each, low in zip(rolling, done, strict=True)]
     kept = apportion(limit, [each.replicas for each in rolling], done, promised)
-    for each, before, after in zip(rolling, promised, kept, strict=True):
+    for each, low, before, after in zip(rolling, done, promised, kept, strict=True):
         grant = each.grant
-        if after < before and grant is not None and each.reachable:
-            partition = grant.replicas if after == 0 else grant.replicas - after
-            if sums.admit(each, replace(grant, id=0, partition=partition)):
-                each.share = after
+        if after >= before or grant is None or not each.reachable:
+            continue
+        if after <= low:
+            lowered = freeze(sums, each)
+        else:
+            partition = grant.replicas - after
+            lowered = sums.admit(each, replace(grant, id=0, partition=partition))
+        if lowered:
+            each.share = after
 
 
 def _promise(member: Member) -> int:
     grant = member.grant
-    return 0 if grant is None or member.is_frozen else grant.replicas - grant.partition
+    promises = grant is not None and grant.revision == member.want and not member.is_frozen
+    return grant.replicas - grant.partition if grant is not None and promises else 0

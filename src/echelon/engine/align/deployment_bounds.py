@@ -28,6 +28,11 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     outdated: int
     revision: str
     confirmed: int  # id of a grant that the member is known to have carried out
+    former: tuple[str, ...]  # other revisions that pods may have; an empty one may be any
+
+    def is_new(self, revision: str) -> bool:
+        """Tell whether no pod can have a revision."""
+        return revision != self.revision and revision not in self.former and "" not in (self.revision, *self.former)
 
 
 class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
@@ -38,12 +43,16 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
     ceiling: int
     lowest: int  # of what ReplicaSets may remember as their ceiling
     highest: int
+    stale: tuple[int, int] | None  # the same of those that take part again once it is not paused any more
     several: bool  # more than one ReplicaSet may have pods
     same: bool  # nothing but the revision of the snapshot has been granted
+    bottom: int  # the fewest pods that it can have come to
     fewest: int = _NOTHING  # replicas
     most: int = _NOTHING
     cuts: int = 0
     resized: bool = False
+    stands: bool = False  # it is known to stand still, with the pods of the snapshot
+    surely_several: bool = False  # and these are of more than one ReplicaSet
     updated: int = 0  # there is no partition to keep
 
     @classmethod
@@ -55,18 +64,30 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
         updated = min(view.updated, view.pods) if entry.revision else 0
         outdated = view.pods - updated
         told = view.pods if view.told is None else view.told
+        available = min(view.available, told)  # the others have yet to go
         # A pause that was carried out, with nothing under way: the member stands still.
-        carried_out = view.settled and view.observed and len(entry.grants) == 1
-        confirmed = entry.grants[0].grant.id if carried_out else _NOTHING
-        sizes = entry.sizes
+        # Where nobody can tell, the one that was observed is the first only after some time has passed.
+        first = entry.grants[0].grant if entry.grants else None
+        carried_out = first is not None and view.settled is not False and view.observed and view.push_id == first.id
+        confirmed = first.id if first is not None and carried_out else _NOTHING
+        sizes = (entry.sizes.lowest, entry.sizes.highest) if entry.sizes else (told, told)
+        stale = None
+        if view.resized is not None:
+            sizes = view.resized
+        elif first is not None and carried_out and first.paused:
+            # Those with pods were resized by the pause, if there are several; if there is one, it matters only later.
+            sizes, stale = (told, told), sizes
+        others = sum(each != entry.revision for each in entry.former)
         return cls(
-            seen=_Seen(view.available, told, updated, outdated, entry.revision, confirmed),
-            floor=view.available,
+            seen=_Seen(available, told, updated, outdated, entry.revision, confirmed, entry.former),
+            floor=available,
             ceiling=told,
-            lowest=sizes.lowest if sizes else told,
-            highest=sizes.highest if sizes else told,
-            several=outdated > 0 and (updated > 0 or not entry.revision or len(entry.former) > 1),
+            lowest=sizes[0],
+            highest=sizes[1],
+            stale=stale,
+            several=outdated > 0 and (updated > 0 or not entry.revision or others > 1),
             same=bool(entry.revision),
+            bottom=told,
         )
 
     def under(self, grant: Grant) -> "DeploymentReach":
@@ -79,9 +100,13 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
         resized = self.resized or resizes or changed
         cut = self.cut(most) if resizes else 0
         cuts = self.cuts + cut
-        fewest = wanted if self.most == _NOTHING else min(self.fewest, wanted)
+        fewest = wanted if self.most == _NOTHING or wanted < self.fewest else self.fewest
 
-        floor = min(seen.available, grant.least, self.floor - cut)
+        lowest, highest, stale = min(most, self.lowest), max(most, self.highest), self.stale
+        if stale is not None and not grant.paused:
+            lowest, highest, stale = min(lowest, stale[0]), max(highest, stale[1]), None
+        least = grant.least
+        floor = min(seen.available, least, self.floor - cut)
         if same:
             floor = max(floor, seen.available - seen.outdated - cuts - max(0, seen.updated - fewest))
         if resizes:
@@ -92,20 +117,31 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
             ceiling = min(most, seen.told + max(0, wanted - seen.updated))
         else:
             ceiling = most
-        if grant.paused and grant.id == seen.confirmed and self.several and seen.updated < wanted:
-            floor, ceiling = seen.available, seen.told
+        if resizes:
+            bottom = most
+        elif same and seen.outdated == 0:
+            bottom = wanted
+        else:
+            bottom = least
+        stands, surely_several = self._stands_still(grant, changed=changed)
+        if stands:
+            floor, ceiling, bottom = seen.available, seen.told, seen.told
         return DeploymentReach(
             seen,
-            floor=max(0, min(self.floor, floor)),
-            ceiling=max(self.ceiling, ceiling),
-            lowest=min(self.lowest, most),
-            highest=max(self.highest, most),
+            floor=self.floor if self.floor < floor else max(0, floor),
+            ceiling=max(ceiling, self.ceiling),
+            lowest=lowest,
+            highest=highest,
+            stale=stale,
             several=self.several or not (grant.paused or (same and seen.outdated == 0)),
             same=same,
+            bottom=min(bottom, self.bottom),
             fewest=fewest,
-            most=max(self.most, wanted),
+            most=max(wanted, self.most),
             cuts=cuts,
             resized=resized,
+            stands=stands,
+            surely_several=surely_several,
         )
 
     def after(self, replaced: Outstanding) -> "DeploymentReach":
@@ -121,9 +157,25 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
             ceiling=max(self.ceiling, replaced.ceiling),
         )
 
+    def _stands_still(self, grant: Grant, *, changed: bool) -> tuple[bool, bool]:
+        """Tell whether it stands still with the pods of the snapshot, and whether surely several ReplicaSets have them.
+
+        Only a new ReplicaSet of just the wanted size makes a paused Deployment drop the old ones, so it has none of a
+        template that is new to it. One that has all pods follows the number of replicas; several keep what they have
+        as long as the total is the same.
+        """
+        seen, wanted = self.seen, grant.replicas
+        drops = seen.updated == wanted if grant.revision == seen.revision else not seen.is_new(grant.revision)
+        if grant.id == seen.confirmed:
+            stands = grant.paused and self.several and not drops
+            return stands, stands and seen.told != wanted
+        same_total = grant.most == seen.told and (not changed or self.surely_several)
+        stands = grant.paused and self.stands and same_total and not drops
+        return stands, stands and self.surely_several
+
     def makes(self, most: int) -> bool:
         """Tell whether a resize to so many pods may make some."""
-        return self.several and most > self.seen.told
+        return self.several and most > self.bottom
 
     def cut(self, most: int) -> int:
         """Return how many pods a resize can take from ReplicaSets while it brings the total to `most`."""

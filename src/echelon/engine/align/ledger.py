@@ -5,8 +5,10 @@ Whoever reads it knows the worst that can happen, whatever is on its way. A gran
 member cannot act on it any more. What the dead leave behind (pods that are marked for deletion, sizes that ReplicaSets
 remember) is kept as plain numbers.
 
-A ledger that is lost or cannot be read is begun anew with `Ledger.lost`: each member might then do anything, until
-it has reported a push of the new ledger.
+Of a cluster that a ledger does not know although it has something, every push is unknown: it might do anything until
+it has reported a new one, and until then nobody gets more than they have. That is so of all clusters when a ledger is
+lost or cannot be read (`Ledger.lost`), and of one that reports a push which is younger than the ledger itself, as after
+a hub was restored from a backup.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,34 +20,57 @@ from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.view import MemberView
 
 FORMAT = 1
+_FAR = 1 << 30  # no ordinal
+_FORGOTTEN = "?"  # some template was complete once, and nobody knows which
 
 
 class BadLedger(ValueError):
     """A ledger that cannot be read, and why."""
 
 
-class Expected(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Availability that is on its way back after budget was taken from a cluster, or on its way up as it grows."""
-
-    floor: int
-    amount: int
-
-    def missing(self, floor: int) -> int:
-        """Return how much of it has yet to come."""
-        return max(0, min(self.amount, self.floor - floor))
-
-
 class Sizes(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The lowest and highest ceilings that ReplicaSets of a Deployment may remember, in all and of this revision.
+    """The lowest and highest ceilings of grants that are gone: in all, and of the last revision among them.
 
-    A pause or a resize spreads pods in proportion to what each ReplicaSet remembers, so a value from long ago can move
-    pods today.
+    ReplicaSets of a Deployment may remember them. A pause or a resize spreads pods in proportion to what each of them
+    remembers, so a value from long ago can move pods today. Of a StatefulSet, pods may be left up to the highest.
     """
 
     lowest: int
     highest: int
+    revision: str
     revision_lowest: int
     revision_highest: int
+
+    @classmethod
+    def only(cls, grant: Grant) -> "Sizes":
+        """Return what is remembered if it is of one grant."""
+        return cls(grant.most, grant.most, grant.revision, grant.most, grant.most)
+
+    def and_of(self, grant: Grant) -> "Sizes":
+        """Return what may be remembered after another grant."""
+        low = high = grant.most
+        if grant.revision == self.revision:
+            low, high = min(self.revision_lowest, low), max(self.revision_highest, high)
+        return Sizes(min(self.lowest, low), max(self.highest, high), grant.revision, low, high)
+
+
+class Ordinals(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Which pods of a StatefulSet may have a revision: those from the lowest partition on that was granted for it.
+
+    And all that do not have it are below an ordinal, where that is known. As far as grants are gone.
+    """
+
+    least: int = 0
+    below: int | None = None
+
+    @classmethod
+    def none(cls) -> "Ordinals":
+        """Return those of a revision that no pod has."""
+        return cls(_FAR)
+
+    def under(self, partition: int) -> "Ordinals":
+        """Return the same after a grant: a pod that dies below its partition comes back with the old revision."""
+        return Ordinals(min(self.least, partition), None if self.below is None else max(self.below, partition))
 
 
 class ClusterLedger(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -55,18 +80,33 @@ class ClusterLedger(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
     view: MemberView | None = None
     revision: str = ""  # of the counts in the snapshot; empty if it cannot be told, and then every pod counts as old
     former: tuple[str, ...] = ()  # revisions that pods may have besides that of the newest grant
+    started: bool = False  # some grant of the newest revision could make pods of it
     returning: bool = False  # the newest grant's revision is one that pods may have had before
-    least_partition: int = 0  # of all grants of the newest revision
-    outdated_below: int | None = None  # StatefulSet: the ordinal below which all outdated pods are, where it is known
+    ordinals: dict[str, Ordinals] = {}  # of a StatefulSet, by revision: of the newest grant, and of the snapshot
     condemned: dict[str, int] = {}  # pods that may be marked for deletion, by the revision that marked them
     quiet_since: float | None = None  # since when everything that is wanted is there and available
     sizes: Sizes | None = None
-    expected: Expected | None = None
+
+    @classmethod
+    def unknown(cls, view: MemberView | None, most: int) -> "ClusterLedger":
+        """Return one of which nothing is known but perhaps a snapshot: it may have been granted up to `most` pods."""
+        replicas = view.replicas if view else 0
+        anything = Grant(view.push_id if view else 0, "", replicas, unavailable=replicas, surge=most)
+        sizes = Sizes(0, anything.most, "", 0, anything.most)
+        return cls(grants=(Outstanding(anything),), former=("",), returning=True, sizes=sizes)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it may act on a push that nobody here knows."""
+        return any(not each.grant.revision and not each.drift for each in self.grants)
 
     @property
     def newest(self) -> Grant | None:
         """The last push."""
-        return next((each.grant for each in reversed(self.grants) if not each.drift), None)
+        for each in reversed(self.grants):
+            if not each.drift:
+                return each.grant
+        return None
 
 
 class Stalled(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -106,15 +146,24 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
         return found
 
     @classmethod
-    def lost(cls, views: Mapping[str, MemberView], most: int) -> "Ledger":
-        """Begin anew without knowing what was granted: each member might have up to `most` pods, or none."""
+    def lost(cls, views: Mapping[str, MemberView], most: int, works: Mapping[str, Grant] | None = None) -> "Ledger":
+        """Begin anew without knowing what was granted: each member might have up to `most` pods, or none.
+
+        `works` are the last pushes, read from the works that are still there. They are pushed once more, under new ids
+        that the ledger has already: to change nothing is the safest thing to send to members of which nothing is known.
+        """
+        last = works or {}
+        ids = [*(view.push_id for view in views.values()), *(grant.id for grant in last.values())]
+        next_push = 1 + max(ids, default=0)
         clusters = {}
-        for name, view in views.items():
-            anything = Grant(view.push_id, "", view.replicas, unavailable=most, surge=most)
-            highest = view.replicas + most
-            sizes = Sizes(0, highest, 0, highest)
-            clusters[name] = ClusterLedger(grants=(Outstanding(anything),), former=("",), returning=True, sizes=sizes)
-        return cls(next_push=1 + max((view.push_id for view in views.values()), default=0), clusters=clusters)
+        for name in sorted({*views, *last}):
+            entry = ClusterLedger.unknown(views.get(name), most)
+            if name in last:
+                again = msgspec.structs.replace(last[name], id=next_push)
+                entry = msgspec.structs.replace(entry, grants=(*entry.grants, Outstanding(again)), started=True)
+                next_push += 1
+            clusters[name] = entry
+        return cls(next_push=next_push, clusters=clusters, stable=_FORGOTTEN)
 
     @property
     def json(self) -> bytes:
@@ -128,12 +177,15 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
         return msgspec.structs.replace(self, clusters=kept)
 
     def refused(self, cluster: str, push_id: int) -> "Ledger":
-        """Return it without a grant whose write was refused for certain, so that nobody ever acts on it."""
+        """Return it without a grant whose write was refused for certain.
+
+        Nobody must ever act on it: whoever was refused does not try again under this id, not even later.
+        """
         entry = self.clusters.get(cluster)
         if entry is None:
             return self
         kept = tuple(each for each in entry.grants if each.grant.id != push_id)
-        # Which of the revisions are new to the cluster is not known any more, so the worst is assumed.
-        entry = msgspec.structs.replace(entry, grants=kept, returning=True, least_partition=0, outdated_below=None)
+        # Whether the grant before it could make pods is not known any more, so the worst is assumed.
+        entry = msgspec.structs.replace(entry, grants=kept, started=True)
         clusters = {**self.clusters, cluster: entry}
         return msgspec.structs.replace(self, clusters=clusters)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from echelon.engine.align.bounds import Bounds, Reach, reach_of
 from echelon.engine.align.contract import Contract, Family
 from echelon.engine.align.deployment_bounds import DeploymentReach
-from echelon.engine.align.grant import Grant
-from echelon.engine.align.ledger import ClusterLedger, Expected
+from echelon.engine.align.grant import Grant, Outstanding
+from echelon.engine.align.ledger import ClusterLedger
 from echelon.engine.align.workload import Target
 
 
@@ -22,7 +22,6 @@ class Member:
         "bounds",
         "contract",
         "entry",
-        "expected",
         "family",
         "grant",
         "name",
@@ -30,25 +29,42 @@ class Member:
         "outdated",
         "pods",
         "reach",
+        "reachable",
         "same",
+        "selected",
         "share",
         "target",
+        "unknown",
         "updated",
         "want",
         "work",
     )
 
-    def __init__(self, name: str, target: Target, entry: ClusterLedger, contract: Contract, *, keep_old: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        entry: ClusterLedger,
+        contract: Contract,
+        *,
+        keep_old: bool,
+        paused: bool = False,
+        selected: bool = True,
+    ) -> None:
         self.name = name
         self.target = target
+        self.selected = selected  # or else it was left, and has to come to nothing
         self.entry = entry
         self.contract = contract
         self.family = contract.family
         self.out = self.grant = entry.newest
         self.reach: Reach = reach_of(entry, contract.family, target.revision)
         self.bounds = Bounds(self.reach.floor, self.reach.ceiling, self.reach.updated)
-        self.expected = entry.expected
-        self.want = self._wanted(keep_old=keep_old)
+        self.unknown = entry.is_unknown
+        # Whether it may be sent anything: not while what it has to report first is on its way.
+        waits = self.unknown and (entry.view is None or bool(self.out and self.out.revision))
+        self.reachable = target.reachable and not waits
+        self.want = self._wanted(keep_old=keep_old, paused=paused)
         view = entry.view
         # The counts are those of what was sent last, and that is what is wanted.
         self.same = bool(self.out) and view is not None and entry.revision == self.want == self.revision
@@ -74,9 +90,22 @@ class Member:
         return self.entry.view.available if self.entry.view else 0
 
     @property
-    def reachable(self) -> bool:
-        """Whether it may be sent anything."""
-        return self.target.reachable
+    def told(self) -> int:
+        """How many pods it surely had, or was to have, when it was last heard of."""
+        view = self.entry.view
+        if view is None:
+            return 0
+        told = view.pods if view.told is None else view.told
+        # A status counts pods that have yet to go.
+        return told if view.settled is not None or self.out is None else min(told, self.out.most)
+
+    @property
+    def floor_to_come(self) -> int:
+        """The lowest availability once it can act on nothing but its present grant."""
+        if self.grant is None or (not self.changed and len(self.entry.grants) == 1):
+            return self.bounds.floor
+        alone = replace(self.entry, grants=(Outstanding(self.grant),))
+        return max(self.bounds.floor, reach_of(alone, self.family, self.target.revision).floor)
 
     @property
     def changed(self) -> bool:
@@ -99,6 +128,11 @@ class Member:
         )
 
     @property
+    def is_updated(self) -> bool:
+        """Whether all of its pods have the new template."""
+        return not self.selected or not self.replicas or (self.rolling and self.updated >= self.replicas)
+
+    @property
     def goes_back(self) -> bool:
         """Whether pods may have the wanted revision from an earlier time."""
         return self.want in self.entry.former
@@ -111,10 +145,15 @@ class Member:
         return min(self.replicas, self.pods)
 
     @property
+    def has_reported(self) -> bool:
+        """Whether it has observed its last push, and can act on no other."""
+        view = self.entry.view
+        return view is not None and view.observed and len(self.entry.grants) == 1
+
+    @property
     def is_quiet(self) -> bool:
         """Whether no pod is being replaced, as far as anybody knows."""
-        view = self.entry.view
-        return view is not None and view.observed and len(self.entry.grants) == 1 and view.pods >= self.replicas
+        return self.has_reported and self.pods >= self.replicas
 
     @property
     def is_frozen(self) -> bool:
@@ -122,11 +161,30 @@ class Member:
         grant = self.grant
         if grant is None:
             return True
+        return grant.paused if self.family is Family.DEPLOYMENT else self.stands_still(grant.partition)
+
+    @property
+    def may_take(self) -> bool:
+        """Whether it takes pods: those that it updates or, frozen or not, those that it has too many."""
+        return self.drops or (self.work > 0 and not self.is_frozen)
+
+    @property
+    def drops(self) -> bool:
+        """Whether it takes pods that it has too many although it is frozen.
+
+        A CloneSet always does, and a Deployment once its new ReplicaSet is complete.
+        """
         if self.family is Family.DEPLOYMENT:
-            return grant.paused
-        if grant.partition >= grant.replicas:
-            return grant.replicas > 0
-        return self.family is Family.CLONE_SET and self.same and grant.partition >= grant.replicas - self.updated > 0
+            return self.same and self.outdated > 0 and self.updated >= self.replicas and self.told > self.replicas
+        return self.family is Family.CLONE_SET and self.pods > self.replicas
+
+    def stands_still(self, partition: int) -> bool:
+        """Tell whether nothing is updated under a partition."""
+        if not self.contract.has_partition:
+            return False
+        if partition >= self.replicas:
+            return self.replicas > 0
+        return self.family is Family.CLONE_SET and self.same and partition >= self.replicas - self.updated > 0
 
     @property
     def held(self) -> tuple[int, int]:
@@ -139,19 +197,27 @@ class Member:
         wanted = self.replicas if replicas is None else replicas
         return Grant(0, self.want, wanted, unavailable, surge, min(partition, wanted))
 
-    def frozen(self) -> Iterator[Grant]:
-        """Return grants of the wanted revision under which nothing is updated, the preferred one first."""
+    def frozen(self, *, keep: bool = False) -> Iterator[Grant]:
+        """Return grants of the wanted revision under which nothing is updated, the preferred one first.
+
+        Pods that there are too many of it takes all the same, unless it is to `keep` them: called wanted, they stay.
+        """
         replicas, out = self.replicas, self.out
         if self.family is Family.DEPLOYMENT:
+            if keep and self.drops:
+                yield Grant(0, self.want, self.told, 1, paused=True)
             for surge in self._surges_of_a_pause():
                 yield Grant(0, self.want, replicas, 1, surge, paused=True)
             return
-        unavailable, surge = (out.unavailable, out.surge) if out else (1, 0)
-        if not self.contract.may_run(unavailable, surge):
-            unavailable = 1
-        # Pods that die are made again, as old ones while there are fewer than the partition says.
-        partition = replicas - self.updated if self.family is Family.CLONE_SET and self.same else replicas
-        yield Grant(0, self.want, replicas, unavailable, surge, max(0, partition))
+        # Pods that die are made again, as old ones while there are fewer than the partition says. It is never lowered:
+        # what was updated meanwhile may have been replaced.
+        done = self.updated if self.family is Family.CLONE_SET and self.same else 0
+        before = out.partition if out is not None and out.revision == self.want else 0
+        if keep and self.drops:
+            yield Grant(0, self.want, self.pods, 1, 0, min(self.pods, max(before, self.pods - done)))
+        surge = out.surge if out else 0
+        unavailable = self.contract.least_unavailable if surge else 1
+        yield Grant(0, self.want, replicas, unavailable, surge, min(replicas, max(before, replicas - done)))
 
     def resized(self, replicas: int) -> Iterator[Grant]:
         """Return grants that differ from the present one in replicas, the preferred one first."""
@@ -162,6 +228,7 @@ class Member:
         grown = replicas - grant.replicas
         frozen = grant.partition >= grant.replicas > 0
         partition = min(grant.partition, replicas) if grown < 0 and not frozen else max(0, grant.partition + grown)
+        partition = partition if self.contract.has_partition else 0
         moved = replace(grant, id=0, replicas=replicas, partition=min(partition, replicas))
         if self.family is Family.DEPLOYMENT and grown > 0 and grant.surge:
             # What was a pod too many is one of those that are wanted: the total stays what it was.
@@ -170,16 +237,18 @@ class Member:
                 yield traded
         yield moved
 
-    def owe(self, amount: int) -> None:
-        """Note that availability is on its way."""
-        still = self.expected.missing(self.bounds.floor) if self.expected else 0
-        self.expected = Expected(self.bounds.floor + still + amount, still + amount)
-
-    def _wanted(self, *, keep_old: bool) -> str:
+    def _wanted(self, *, keep_old: bool, paused: bool) -> str:
         """Return the revision that it is to have now."""
         target, out = self.target, self.out
+        if paused and out is None:
+            # A pause keeps the new template from being rolled out: here, too. A paused Deployment makes no first pods.
+            return target.stable if target.stable or self.family is Family.DEPLOYMENT else target.revision
         if not target.open:
             return target.stable or (out.revision if out else "")
+        if out is not None and self.entry.view is None and not self.unknown:
+            # It may have all of its pods, and nobody knows of them: what it is sent now must replace none of them, and
+            # what stands still makes none, if it has none yet.
+            return out.revision
         if not keep_old or not target.stable or target.stable == target.revision:
             return target.revision
         # While a partition keeps pods old, a new cluster is born with the old template, and stays with it until it

@@ -14,9 +14,14 @@ from echelon.engine.align.sums import Sums
 
 def resize(sums: Sums, members: Sequence[Member]) -> None:
     """Bring replicas nearer to what they should be."""
-    ready = [each for each in members if each.reachable and each.replicas != each.target.replicas]
+    # A template that is wanted no more is not sent any more: whoever has it yet has to move first.
+    ready = [
+        each
+        for each in members
+        if each.reachable and each.replicas != each.target.replicas and (not each.out or each.revision == each.want)
+    ]
     _ramp(sums, [each for each in ready if each.replicas > each.target.replicas and _may_shrink(sums, each)], -1)
-    _ramp(sums, [each for each in ready if each.replicas < each.target.replicas and _may_grow(each)], +1)
+    _ramp(sums, [each for each in ready if each.replicas < each.target.replicas and each.want], +1)
 
 
 def _may_shrink(sums: Sums, member: Member) -> bool:
@@ -25,11 +30,6 @@ def _may_shrink(sums: Sums, member: Member) -> bool:
     Only where nothing has moved for long, pods may go that do not work.
     """
     return sums.available >= 0 or (sums.repairing and member.available < member.pods)
-
-
-def _may_grow(member: Member) -> bool:
-    # A closed group without a stable template has nothing that could be sent to it.
-    return bool(member.want) and (member.grant is None or member.revision == member.want or member.grant.replicas == 0)
 
 
 def _ramp(sums: Sums, members: Sequence[Member], direction: int) -> None:
@@ -49,18 +49,12 @@ def _ramp(sums: Sums, members: Sequence[Member], direction: int) -> None:
 
 
 def _step(sums: Sums, member: Member, direction: int, size: int) -> bool:
-    before = member.bounds.floor
     if direction < 0 and sums.available < 0:
         size = min(size, member.pods - member.available)
     replicas = member.replicas + direction * size
     # A cluster that has forgotten the old template makes updated pods, whatever its partition.
     updates = direction > 0 and member.rolling and member.bounds.updated >= member.replicas
-    for grant in member.resized(replicas):
-        if sums.admit(member, grant, makes=direction > 0, updates=updates):
-            if direction > 0:
-                member.owe(size + before - member.bounds.floor)
-            return True
-    return False
+    return any(sums.admit(member, grant, makes=direction > 0, updates=updates) for grant in member.resized(replicas))
 
 
 def _largest(sums: Sums, member: Member, direction: int, most: int) -> None:

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from echelon.engine.align.bounds import reach_of
 from echelon.engine.align.clone_set_bounds import CloneSetReach
 from echelon.engine.align.contract import Family
+from echelon.engine.align.deployment_bounds import DeploymentReach
 from echelon.engine.align.grant import Grant, Outstanding
-from echelon.engine.align.ledger import ClusterLedger, Sizes
+from echelon.engine.align.ledger import ClusterLedger, Ordinals, Sizes
 from echelon.engine.align.view import MemberView
 
 
@@ -51,12 +52,19 @@ def observe(
     if view is not None and (entry.view is None or not view.is_older_than(entry.view)) and view != entry.view:
         if entry.view is not None and view.uid != entry.view.uid:
             entry = _made_anew(entry)
+        if entry.is_unknown and entry.view is None and not _is_known(entry, view):
+            unknown = ClusterLedger.unknown(view, max(each.grant.most for each in entry.grants))
+            entry = replace(entry, grants=(*unknown.grants, *entry.grants[1:]), sizes=unknown.sizes)
         entry = _placed(entry, view)
         alive = _last_observed(entry.grants, view)
         if family is Family.CLONE_SET:
             entry = _remember_marks(entry, alive)
         grants = _replaced(entry, alive, family, now)
         entry = replace(entry, grants=grants, view=view, revision=_revision_of(entry.grants, alive, view))
+        newest = entry.newest
+        kept = (entry.revision, newest.revision if newest else "")
+        if not entry.ordinals.keys() <= set(kept):
+            entry = replace(entry, ordinals={name: each for name, each in entry.ordinals.items() if name in kept})
     last = entry.view
     if last is None or (not reachable and last.settled is None):
         return entry
@@ -71,6 +79,11 @@ def next_retirement(entry: ClusterLedger, patience: Patience = PATIENCE) -> floa
     if entry.quiet_since is not None:
         times.append(entry.quiet_since + patience.settle)
     return min(times, default=None)
+
+
+def _is_known(entry: ClusterLedger, view: MemberView) -> bool:
+    """Whether a snapshot is of a push that is known."""
+    return any(each.grant.id == view.push_id and each.grant.revision for each in entry.grants)
 
 
 def _made_anew(entry: ClusterLedger) -> ClusterLedger:
@@ -99,16 +112,12 @@ def _placed(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
 
 
 def _with_unknown_push(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
-    """A push that is not in the ledger, such as one that is younger than the backup a hub was restored from.
-
-    It may permit anything.
-    """
+    """A push that is not in the ledger, such as one that is younger than the backup a hub was restored from."""
     newest = entry.newest
     if newest is None or view.push_id < newest.id:
         return entry
-    most = max(view.pods, *(each.grant.most for each in entry.grants))
-    anything = Grant(view.push_id, "", view.replicas, unavailable=view.replicas, surge=most)
-    return replace(entry, grants=(*entry.grants, Outstanding(anything, generation=view.generation, drift=True)))
+    unknown = ClusterLedger.unknown(view, max(view.pods, *(each.grant.most for each in entry.grants)))
+    return _placed(unknown, view)
 
 
 def _last_observed(grants: tuple[Outstanding, ...], view: MemberView) -> int:
@@ -141,6 +150,12 @@ def _replaced(entry: ClusterLedger, alive: int, family: Family, now: float) -> t
             grants[place] = replace(each, replaced_at=now, floor=reach.floor, ceiling=reach.ceiling)
         else:
             reach = reach.after(each)
+    if isinstance(reach, DeploymentReach):
+        # What the grant that came into force resized at once is as much under way: nothing tells of it, either.
+        resized = reach.under(grants[alive].grant)
+        if resized.cuts > reach.cuts:
+            last = grants[alive - 1]
+            grants[alive - 1] = replace(last, floor=min(last.floor, resized.floor))
     return tuple(grants)
 
 
@@ -159,8 +174,17 @@ def _without_dead(
     if not any(each.replaced_at is not None for each in entry.grants):
         return entry
     newest = entry.newest
+    gone = [each for each in entry.grants if done(each) and each.grant is not newest]
+    if not gone:
+        return entry
+    sizes, ordinals = entry.sizes, dict(entry.ordinals)
+    for each in gone if family is not Family.CLONE_SET else ():
+        grant = each.grant
+        sizes = Sizes.only(grant) if sizes is None else sizes.and_of(grant)
+        if grant.revision in ordinals:
+            ordinals[grant.revision] = ordinals[grant.revision].under(min(grant.partition, grant.replicas))
     kept = tuple(each for each in entry.grants if not done(each) or each.grant is newest)
-    return entry if len(kept) == len(entry.grants) else replace(entry, grants=kept)
+    return replace(entry, grants=kept, sizes=sizes, ordinals=ordinals)
 
 
 def _settled(entry: ClusterLedger, view: MemberView, family: Family, now: float, patience: Patience) -> ClusterLedger:
@@ -183,8 +207,11 @@ def _settled(entry: ClusterLedger, view: MemberView, family: Family, now: float,
     )
     waited = view.settled is None and since is not None and now >= since + patience.settle
     if (view.settled or waited) and _in_doubt(entry, newest, family):
-        below = min(newest.partition, newest.replicas) if family is Family.STATEFUL_SET else None
-        return replace(entry, condemned={}, quiet_since=None, outdated_below=below)
+        ordinals = entry.ordinals
+        if family is Family.STATEFUL_SET:
+            least = ordinals[newest.revision].least if newest.revision in ordinals else 0
+            ordinals = {newest.revision: Ordinals(least, min(newest.partition, newest.replicas))}
+        return replace(entry, condemned={}, quiet_since=None, ordinals=ordinals, sizes=None)
     if complete and newest.revision in entry.condemned:
         kept = {name: number for name, number in entry.condemned.items() if name != newest.revision}
         entry = replace(entry, condemned=kept)
@@ -192,10 +219,13 @@ def _settled(entry: ClusterLedger, view: MemberView, family: Family, now: float,
 
 
 def _in_doubt(entry: ClusterLedger, newest: Grant, family: Family) -> bool:
-    """Whether a member that is quiet may still have something to do: marked pods, or outdated ones to update."""
+    """Whether a member that is quiet may still have something to do: marked pods, outdated ones, or some beyond."""
     if family is Family.CLONE_SET:
         return bool(entry.condemned)
-    return entry.outdated_below != min(newest.partition, newest.replicas)
+    known = entry.ordinals.get(newest.revision)
+    if entry.sizes is not None and entry.sizes.highest > newest.replicas:
+        return True
+    return known is None or known.below != min(newest.partition, newest.replicas)
 
 
 def _sizes_known(entry: ClusterLedger, sizes: Sizes, *, complete: bool) -> ClusterLedger:
@@ -206,10 +236,11 @@ def _sizes_known(entry: ClusterLedger, sizes: Sizes, *, complete: bool) -> Clust
     grant = entry.grants[-1].grant
     view = entry.view
     if grant.paused and view is not None and 0 < view.updated < view.pods:
-        known = Sizes(grant.most, grant.most, grant.most, grant.most)
+        known = Sizes.only(grant)
+    elif complete and sizes.revision == grant.revision:
+        known = replace(sizes, lowest=sizes.revision_lowest, highest=sizes.revision_highest)
     elif complete:
-        low, high = sizes.revision_lowest, sizes.revision_highest
-        known = Sizes(low, high, low, high)
+        known = Sizes.only(grant)
     else:
         return entry
     return entry if known == sizes else replace(entry, sizes=known)

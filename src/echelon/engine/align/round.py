@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from echelon.engine.align.contract import Family
 from echelon.engine.align.decisions import ClusterDecision, Round, reason_for
 from echelon.engine.align.deficits import freeze, take_back
 from echelon.engine.align.grant import Grant, Outstanding
-from echelon.engine.align.ledger import ClusterLedger, Ledger, Sizes, Stalled
+from echelon.engine.align.ledger import ClusterLedger, Ledger, Ordinals, Stalled
 from echelon.engine.align.member import Member
 from echelon.engine.align.resizing import resize
 from echelon.engine.align.retire import PATIENCE, Patience, next_retirement, observe
 from echelon.engine.align.shares import divide_updates
-from echelon.engine.align.sums import Sums
+from echelon.engine.align.sums import Slack, Sums
 from echelon.engine.align.tokens import drain, hand_out, release
 from echelon.engine.align.view import MemberView
 from echelon.engine.align.workload import Target, Workload
@@ -32,45 +31,55 @@ def align(
     family = workload.contract.family
     entries = {
         name: observe(
-            ledger.clusters.get(name, _NOTHING),
+            _entry(workload, ledger, name, views.get(name)),
             views.get(name),
             family,
             now,
             patience,
-            reachable=name not in workload.targets or workload.targets[name].reachable,
+            reachable=workload.reaches(name),
         )
         for name in sorted(ledger.clusters.keys() | workload.targets.keys())
     }
-    # Before a first template was complete there are no old pods to keep.
-    partition = workload.budgets.partition if any(each.stable for each in workload.targets.values()) else 0
+    partition = workload.budgets.partition if _keeps_old(workload, ledger) else 0
     members = [
-        Member(name, _target(workload, name, entry), entry, workload.contract, keep_old=partition > 0)
+        Member(
+            name,
+            _target(workload, name, entry),
+            entry,
+            workload.contract,
+            keep_old=partition > 0,
+            paused=workload.paused,
+            selected=name in workload.targets,
+        )
         for name, entry in entries.items()
     ]
     next_push = 1 + max((ledger.next_push - 1, *(view.push_id for view in views.values())))
     too_few = sum(each.bounds.floor for each in members) < workload.budgets.least_available
     stalled = _standing_still(ledger.stalled, members, next_push, now, patience) if too_few else None
     sums = Sums(workload.budgets, members, partition=partition, repairing=stalled is not None and stalled.repairing)
-    _decide(workload, sums, members, partition)
+    unknown = [each.name for each in members if each.unknown]
+    _decide(workload, sums, members, partition, held=bool(unknown))
 
     pushes = _number(members, next_push)
     clusters = {
-        each.name: pushed(each.entry, pushes[each.name], family) if each.name in pushes else each.entry
-        for each in members
+        each.name: pushed(each.entry, pushes[each.name]) if each.name in pushes else each.entry for each in members
     }
-    clusters = {each.name: _with_expected(clusters[each.name], each) for each in members}
-    complete = all(each.is_complete or _is_gone(each) for each in members) and not pushes
+    if stalled is not None and pushes:
+        stalled = replace(stalled, standing=(next_push + len(pushes), *stalled.standing[1:]))
+    updated = (each.is_complete and (each.target.open or each.rolling) for each in members)
+    complete = not pushes and all(done or _is_gone(each) for done, each in zip(updated, members, strict=True))
     new = Ledger(
         next_push=next_push + len(pushes),
         clusters={name: entry for name, entry in clusters.items() if entry.grants},
-        stable=workload.template if complete and not workload.budgets.partition else ledger.stable,
+        stable=workload.template if complete and all(each.is_updated for each in members) else ledger.stable,
         stalled=stalled,
     )
+    slack = sums.slack
     return Round(
         ledger=ledger if new == ledger else new,
         pushes=pushes,
-        decisions={each.name: _decision(each, sums, pushes, paused=workload.paused) for each in members},
-        slack=sums.slack,
+        decisions={each.name: _decision(each, slack, pushes, unknown, paused=workload.paused) for each in members},
+        slack=slack,
         complete=complete,
         stalled_since=stalled.since if stalled else None,
         look_again_at=_look_again_at(members, stalled, patience),
@@ -80,18 +89,40 @@ def align(
 _NOTHING = ClusterLedger()
 
 
+def _keeps_old(workload: Workload, ledger: Ledger) -> bool:
+    """Tell whether there is an old template to keep pods of.
+
+    There is none before a first one was complete, nor on the way back to the one that was complete last.
+    """
+    known = [each for each in workload.targets.values() if each.stable]
+    if known:
+        return any(each.stable != each.revision for each in known)
+    return ledger.stable not in ("", workload.template)
+
+
+def _entry(workload: Workload, ledger: Ledger, name: str, view: MemberView | None) -> ClusterLedger:
+    """Return what is known of a cluster: of one that is not in the ledger, and has something, nothing."""
+    known = ledger.clusters.get(name)
+    if known is None:
+        known = _NOTHING if view is None else ClusterLedger.unknown(view, max(view.pods, workload.budgets.most_pods))
+    return known
+
+
 def _target(workload: Workload, name: str, entry: ClusterLedger) -> Target:
     """Return what a cluster should come to; one that nobody names should come to nothing, as it is."""
     found = workload.targets.get(name)
     newest = entry.newest
-    return found or Target(0, newest.revision if newest else "")
+    return found or Target(0, newest.revision if newest else "", reachable=workload.reaches(name))
 
 
-def _decide(workload: Workload, sums: Sums, members: Sequence[Member], partition: int) -> None:
+def _decide(workload: Workload, sums: Sums, members: Sequence[Member], partition: int, *, held: bool) -> None:
+    """Change grants in the order of urgency; nothing is raised while it is `held`."""
     total = workload.budgets.total
     divide_updates(members, partition, total)
     for member in members:
-        if member.out is not None and member.revision != member.want and member.want and member.reachable:
+        if not member.reachable or not member.want or member.revision == member.want:
+            continue
+        if member.out is not None or member.target.replicas == 0:
             _move(sums, member)
     if workload.paused:
         for member in members:
@@ -99,6 +130,8 @@ def _decide(workload: Workload, sums: Sums, members: Sequence[Member], partition
                 freeze(sums, member)
     elif not (sums.repairing and sums.available < 0):
         take_back(sums, members, workload.on_deficit)
+    if held:
+        return
     resize(sums, members)
     if workload.paused:
         return
@@ -132,46 +165,24 @@ def _number(members: Iterable[Member], first: int) -> dict[str, Grant]:
     return pushes
 
 
-def pushed(entry: ClusterLedger, grant: Grant, family: Family) -> ClusterLedger:
+def pushed(entry: ClusterLedger, grant: Grant) -> ClusterLedger:
     """Return the ledger of a cluster with one more grant."""
     newest = entry.newest
-    former, returning, least = entry.former, entry.returning, entry.least_partition
-    below = entry.outdated_below
-    partition = min(grant.partition, grant.replicas)
+    former, returning, ordinals = entry.former, entry.returning, entry.ordinals
     if newest is None:
-        former, returning, least, below = (), False, 0, None
+        former, returning, ordinals = (), False, {grant.revision: Ordinals()}
     elif newest.revision != grant.revision:
-        former = tuple(dict.fromkeys((*former, newest.revision)))
+        former = tuple(dict.fromkeys((*former, newest.revision))) if entry.started else former
         returning = grant.revision in former
-        least, below = 0 if returning else partition, None
-    else:
-        least, below = min(least, partition), None if below is None else max(below, partition)
-    sizes = entry.sizes
-    if family is Family.DEPLOYMENT:
-        sizes = _sizes(sizes, grant.most, anew=newest is None or newest.revision != grant.revision)
+        ordinals = {**ordinals, grant.revision: Ordinals() if returning else Ordinals.none()}
     return replace(
         entry,
         grants=(*entry.grants, Outstanding(grant)),
         former=former,
         returning=returning,
-        least_partition=least,
-        outdated_below=below,
-        sizes=sizes,
+        ordinals=ordinals,
+        started=not grant.paused or (entry.started and newest is not None and newest.revision == grant.revision),
     )
-
-
-def _sizes(sizes: Sizes | None, most: int, *, anew: bool) -> Sizes:
-    if sizes is None:
-        return Sizes(most, most, most, most)
-    low, high = (most, most) if anew else (min(sizes.revision_lowest, most), max(sizes.revision_highest, most))
-    return Sizes(min(sizes.lowest, most), max(sizes.highest, most), low, high)
-
-
-def _with_expected(entry: ClusterLedger, member: Member) -> ClusterLedger:
-    expected = member.expected
-    if expected is not None and not expected.missing(member.bounds.floor):
-        expected = None
-    return entry if expected == entry.expected else replace(entry, expected=expected)
 
 
 def _standing_still(
@@ -190,19 +201,25 @@ def _is_gone(member: Member) -> bool:
     """Whether a cluster that was left has nothing any more, and is known to."""
     view, grants = member.entry.view, member.entry.grants
     return (
-        member.target.replicas == 0
+        not member.selected
         and not member.changed
         and member.replicas == 0
         and (not grants or (view is not None and view.pods == 0 and view.observed and len(grants) == 1))
     )
 
 
-def _decision(member: Member, sums: Sums, pushes: Mapping[str, Grant], *, paused: bool) -> ClusterDecision:
-    wait, message = reason_for(member, sums.slack, paused=paused)
+def _decision(
+    member: Member, slack: Slack, pushes: Mapping[str, Grant], unknown: Sequence[str], *, paused: bool
+) -> ClusterDecision:
+    wait, message = reason_for(member, slack, unknown, paused=paused)
+    unavailable, surge = member.held
     return ClusterDecision(
         cluster=member.name,
         grant=member.grant,
         pushed=member.name in pushes,
+        unavailable=unavailable,
+        surge=surge,
+        outstanding=len(member.entry.grants) + member.changed,
         bounds=member.bounds,
         complete=member.is_complete and not member.changed,
         gone=_is_gone(member),
@@ -212,7 +229,7 @@ def _decision(member: Member, sums: Sums, pushes: Mapping[str, Grant], *, paused
 
 
 def _look_again_at(members: Iterable[Member], stalled: Stalled | None, patience: Patience) -> float | None:
-    times = [next_retirement(each.entry, patience) for each in members if each.reachable]
+    times = [next_retirement(each.entry, patience) for each in members if each.target.reachable]
     if stalled is not None and not stalled.repairing:
         times.append(stalled.since + patience.stall)
     return min((time for time in times if time is not None), default=None)

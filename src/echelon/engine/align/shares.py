@@ -51,4 +51,8 @@ def _work(member: Member) -> int:
         return min(member.pods, member.share)
     if not member.contract.has_partition:
         return member.outdated
-    return max(0, min(member.outdated, member.share - member.updated))
+    work = max(0, min(member.outdated, member.share - member.updated))
+    if work == 0 and member.is_frozen:
+        # It stands still with pods that are too many, and keeps old ones of them that it should not.
+        work = max(0, member.outdated - (member.replicas - member.share))
+    return work

@@ -6,7 +6,8 @@ counts as one that may be deleted, unless all pods that have the revision are kn
 partition that was ever granted for it, or the member had nothing more to do under a partition. The one form in which
 nothing is deleted is a partition of all replicas.
 
-There is no surge. Scaling in takes the last ordinals, whatever else is down.
+There is no surge. Scaling in takes the last ordinals, whatever else is down; but in order it does so only when all
+the others are there, so until it is known that none is left beyond, those that are missing come on top of them.
 """
 
 import msgspec
@@ -14,21 +15,22 @@ from msgspec.structs import replace
 
 from echelon.engine.align.clone_set_bounds import comes_from, updated_at_first
 from echelon.engine.align.grant import Grant, Outstanding
-from echelon.engine.align.ledger import ClusterLedger
+from echelon.engine.align.ledger import ClusterLedger, Ordinals
 from echelon.engine.align.unseen import UnseenReach
 
 _FAR = 1 << 30
+_ANY = Ordinals()
 
 
 class _Seen(msgspec.Struct, frozen=True, gc=False):
     """The snapshot, as far as it counts, and the revision that is rolled out."""
 
     available: int
-    pods: int
     updated: int
     outdated: int
     wanted_revision: str
     back: bool  # the member may come from the wanted revision: pods that have it may have any ordinal
+    there: int  # ordinals below this had a pod, and no others; zero if that is not known
 
 
 class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
@@ -41,10 +43,14 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
     revision: str  # of the last grant
     same: bool  # nothing but the revision of the snapshot has been granted
     promoted: bool  # all pods may be updated, and the old revision forgotten
-    lowest: int  # partition of the revision of the snapshot
-    below: int | None  # the ordinal below which all outdated pods are
+    ordinals: Ordinals  # that may have the revision of the snapshot
     least: int  # partition of grants of the wanted revision, as far as pods may have it
-    first: bool = True  # no grant so far: the next is the one that the snapshot was taken under
+    there: int  # ordinals below this still have the pod of the snapshot, unless it was updated
+    highest: int  # replicas that were granted before the snapshot, as far as pods may be left of them
+    top: int  # pods of the snapshot with this ordinal or a higher one are counted as cut off
+    above: int  # so are all with this ordinal or a higher one, also those that were made since
+    largest: int = 0  # replicas of a grant since
+    spans: tuple[tuple[int, int], ...] = ()  # ordinals of which pods were made updated, if they had to be made
     lost: int = 0  # pods of the snapshot that the present revision may have taken
     lost_before: int = 0
     cuts: int = 0
@@ -55,20 +61,22 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
         view = entry.view
         if view is None:
             return UnseenReach(revision)
-        known, newest = entry.revision, entry.newest
+        known = entry.revision
         updated = min(view.updated, view.pods) if known else 0
         outdated = view.pods - updated
         here = known == revision
-        # What is kept of partitions is about the newest revision; of another one nothing is known.
-        lowest = entry.least_partition if newest is not None and newest.revision == known else 0
+        before = (each.grant.replicas for each in entry.grants if each.grant.id <= view.push_id)
+        highest = max(view.pods, view.replicas, entry.sizes.highest if entry.sizes else 0, *before)
+        ordinals = entry.ordinals.get(known, _ANY)
+        there = view.pods if view.pods == highest == view.replicas else 0
         return cls(
             seen=_Seen(
                 view.available,
-                view.pods,
                 updated,
                 outdated,
                 revision,
                 back=comes_from(entry, revision),
+                there=there,
             ),
             floor=view.available,
             ceiling=view.pods,
@@ -76,9 +84,12 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
             revision=known,
             same=bool(known),
             promoted=here and outdated == 0,
-            lowest=lowest,
-            below=entry.outdated_below,
-            least=lowest if here and updated else _FAR,
+            ordinals=ordinals,
+            least=ordinals.least if here and updated else _FAR,
+            there=there,
+            highest=highest,
+            top=highest,
+            above=highest,
         )
 
     def under(self, grant: Grant) -> "StatefulSetReach":
@@ -90,34 +101,42 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
             same, lost, lost_before = False, 0, self.lost_before + self.lost
         wanted = grant.replicas
         partition = min(grant.partition, wanted)
-        lowest = min(self.lowest, partition)
-        # A pod that dies below the partition comes back with the old revision.
-        below = None if self.below is None else max(self.below, partition)
-        cut = max(0, self.ceiling - wanted)
+        ordinals = self.ordinals.under(partition)
+        cut = min(seen.updated + seen.outdated, max(0, self.top - wanted))
         cuts = self.cuts + cut
+        cut_since = max(cut, self.above - wanted)
         to_update = wanted - partition
         if same:
             # Of the updated pods, those that are surely from the partition on, and surely not cut off.
-            above = seen.updated - (partition - lowest) - cuts
-            to_update = min(seen.outdated, max(0, to_update - max(0, above)))
-            if below is not None:
-                to_update = min(to_update, below - partition)
+            above = seen.updated - (partition - ordinals.least) - cuts
+            existing = max(0, min(wanted, seen.there) - partition) if seen.there else to_update
+            to_update = min(seen.outdated, max(0, existing - max(0, above)))
+            if ordinals.below is not None:
+                to_update = min(to_update, ordinals.below - partition)
         lost = max(lost, to_update)
         floor = max(
-            min(seen.available, wanted - min(grant.unavailable, wanted), self.floor - cut),
+            min(seen.available, wanted - min(grant.unavailable, wanted), self.floor - cut_since),
             seen.available - lost - lost_before - cuts,
-            self.floor - to_update - cut,
+            self.floor - to_update - cut_since,
         )
+        # Pods of the snapshot may be beyond all that are made since.
+        largest = max(self.largest, wanted)
+        beyond = min(max(0, self.highest - largest), seen.updated + seen.outdated)
+        spans = self.spans
         updated, promoted, least = self.updated, self.promoted, self.least
         if grant.revision == seen.wanted_revision:
             least = min(least, partition)
-            most = wanted if seen.back else wanted - least
+            # Pods beyond those wanted count as long as they last, and hide as many that are missing.
+            pods = seen.updated + seen.outdated
+            kept = min(max(0, self.highest - wanted), pods)
+            most = wanted + kept if seen.back else wanted - least + kept
             if same:
-                # A pod that is missing from the partition on comes back updated; on a template that the member comes
-                # from, every pod does.
-                missing = max(0, wanted - seen.updated - seen.outdated)
-                most = seen.updated + to_update + (missing if seen.back else min(missing, wanted - partition))
-            updated = max(updated, wanted if promoted else min(most, wanted))
+                # A pod that is missing from the partition on is made updated, and stays so under later grants; on a
+                # template that the member comes from, every pod is.
+                missing = max(0, wanted + kept - pods)
+                spans = (*spans, (max(self.there, partition), wanted))
+                most = seen.updated + lost + (missing if seen.back else min(missing, _covered(spans)))
+            updated = max(updated, wanted + kept if promoted else min(most, wanted + kept))
             promoted = promoted or updated >= wanted
         elif promoted or seen.back:
             # It comes from the wanted revision, so the old pods that it makes have it.
@@ -125,16 +144,19 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
         return StatefulSetReach(
             seen,
             floor=max(0, min(self.floor, floor)),
-            # While it still has pods beyond those wanted, some of these may be missing, and come back first.
-            ceiling=max(self.ceiling, seen.pods + wanted if self.first and seen.pods > wanted else wanted),
+            ceiling=max(self.ceiling, largest + beyond),
             updated=updated,
             revision=grant.revision,
             same=same,
             promoted=promoted,
-            lowest=lowest,
-            below=below,
+            ordinals=ordinals,
             least=least,
-            first=False,
+            there=min(self.there, wanted),
+            highest=self.highest,
+            largest=largest,
+            top=min(self.top, wanted),
+            above=wanted,
+            spans=spans,
             lost=lost,
             lost_before=lost_before,
             cuts=cuts,
@@ -143,3 +165,12 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
     def after(self, replaced: Outstanding) -> "StatefulSetReach":
         """Extend it by what was decided under a grant that was replaced: pods that are ending still count as there."""
         return replace(self.under(replaced.grant), floor=min(self.floor, replaced.floor))
+
+
+def _covered(spans: tuple[tuple[int, int], ...]) -> int:
+    """Return how many ordinals are in at least one of the spans."""
+    covered = end = 0
+    for first, last in sorted(spans):
+        covered += max(0, last - max(first, end))
+        end = max(end, last)
+    return covered

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from echelon.engine.align.bounds import Bounds
 from echelon.engine.align.budgets import Budgets
-from echelon.engine.align.contract import Family
+from echelon.engine.align.deployment_bounds import DeploymentReach
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.member import Member
 
@@ -38,7 +38,7 @@ class Slack:
 class Sums:
     """The sums of a round, kept up to date as grants are admitted."""
 
-    __slots__ = ("available", "budgets", "pods", "repairing", "updated")
+    __slots__ = ("available", "budgets", "pods", "repairing", "too_many", "updated")
 
     def __init__(self, budgets: Budgets, members: Sequence[Member], *, partition: int, repairing: bool) -> None:
         self.budgets = budgets
@@ -46,6 +46,7 @@ class Sums:
         self.pods = budgets.most_pods - sum(each.bounds.ceiling for each in members)
         limit = budgets.total - partition if partition else _NO_LIMIT
         self.updated = limit - sum(each.bounds.updated for each in members)
+        self.too_many = sum(each.told for each in members) > budgets.most_pods  # surely, whatever is on its way
         self.repairing = repairing  # nothing has moved for long, so broken clusters may mend themselves
 
     @property
@@ -65,10 +66,13 @@ class Sums:
         lower = now.floor - reach.floor
         higher = reach.ceiling - now.ceiling
         more = reach.updated - now.updated
-        if lower > max(0, self.available) or higher > max(0, self.pods) or more > max(0, self.updated):
+        if lower > max(0, self.available) or higher > max(0, self.pods):
+            return False
+        if more > max(0, self.updated) and not _promises_no_more(member, grant):
             return False
         if takes and self.available < 0 and not self._mends(member, grant):
             return False
+        makes = makes or (_begins(member, grant) and not self.repairing)
         if makes and self.pods < 0 and not _drains(member, grant):
             return False
         if updates and self.updated < 0:
@@ -101,8 +105,32 @@ class Sums:
         return self.repairing or healed >= 0
 
 
+def _promises_no_more(member: Member, grant: Grant) -> bool:
+    """Tell whether a member can update no more pods than under its present grant, however loose both bounds are."""
+    present = member.grant
+    if present is None or grant.revision != present.revision or grant.replicas > present.replicas:
+        return False
+    return grant.partition >= min(present.partition, grant.replicas)
+
+
+def _begins(member: Member, grant: Grant) -> bool:
+    """Tell whether a member begins with another template, and may make pods of it beside those that it has.
+
+    It may have been granted as many before, and be done with them: what its grants allow does not tell what it makes.
+    """
+    out = member.out
+    if out is None or grant.revision == out.revision or grant.paused:
+        return False
+    return grant.surge > 0 and grant.partition < grant.replicas
+
+
 def _drains(member: Member, grant: Grant) -> bool:
-    """Tell whether a member surely has as many pods as a grant would let it have, so that it makes none."""
-    view = member.entry.view
-    settled = view is not None and (member.family is not Family.DEPLOYMENT or bool(view.settled))
-    return settled and len(member.entry.grants) == 1 and member.pods >= grant.most
+    """Tell whether a member surely has as many pods as a grant would let it have, so that it makes none.
+
+    Pods beyond those that it is to have now it is about to lose.
+    """
+    if not member.has_reported or not member.is_frozen or member.out is None:
+        return False
+    reach = member.reach
+    surely = reach.bottom if isinstance(reach, DeploymentReach) else min(member.pods, member.out.replicas)
+    return surely >= grant.most

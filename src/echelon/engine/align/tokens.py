@@ -25,6 +25,8 @@ def hand_out(sums: Sums, members: Sequence[Member]) -> None:
     waiting.sort(key=lambda each: (each.is_frozen, each.name))
     if sums.repairing and sums.available < 0:
         _repair(sums, waiting)
+        sums.repairing = False
+    _resume(sums, waiting)
     for _ in range(_PASSES):
         if not waiting:
             return
@@ -60,6 +62,15 @@ def _can_be_sent(member: Member) -> bool:
     return member.reachable and bool(member.want) and len(member.entry.grants) < _MOST_OUTSTANDING
 
 
+def _resume(sums: Sums, members: Sequence[Member]) -> None:
+    """Let clusters that stopped at their partition go on with what they had, as far as that is still to be had."""
+    for member in sorted(members, key=lambda each: (-each.work, each.name)):
+        grant = member.grant
+        begun = grant is not None and grant.revision == member.want and grant.partition < grant.replicas
+        if grant is not None and begun and not grant.paused and member.is_frozen:
+            _grant(sums, member, (grant.unavailable, grant.surge), (0, 0))
+
+
 def _pass(sums: Sums, members: list[Member]) -> list[Member]:
     """Divide and grant once; return those that may have more in another pass."""
     work = [each.work for each in members]
@@ -70,8 +81,10 @@ def _pass(sums: Sums, members: list[Member]) -> list[Member]:
     missing = apportion(sum(lower) + max(0, sums.available), work, lower, most_missing, [s for _, s in held])
     surge = [s for _, s in held]
     if members[0].contract.has_surge:
-        upper = [max(s, min(each.work, sums.budgets.surge)) for each, s in zip(members, surge, strict=True)]
-        room = [max(s, min(top, each.bounds.ceiling - each.replicas)) for each, s, top in _rows(members, surge, upper)]
+        # Pods beyond those wanted that a cluster stands still with it may keep until it is done.
+        beyond = [max(0, each.bounds.ceiling - each.replicas) if each.is_frozen else 0 for each in members]
+        upper = [max(s, min(each.work, max(sums.budgets.surge, b))) for each, s, b in _rows(members, surge, beyond)]
+        room = [max(s, min(top, b)) for s, top, b in zip(surge, upper, beyond, strict=True)]
         surge = apportion(sum(room) + max(0, sums.pods), work, room, upper, missing)
     again = []
     for member, u, s, (u0, s0) in zip(members, missing, surge, held, strict=True):
@@ -80,13 +93,14 @@ def _pass(sums: Sums, members: list[Member]) -> list[Member]:
     return again
 
 
-def _rows(members: list[Member], surge: list[int], upper: list[int]) -> "zip[tuple[Member, int, int]]":
-    return zip(members, surge, upper, strict=True)
+def _rows(members: list[Member], surge: list[int], beyond: list[int]) -> "zip[tuple[Member, int, int]]":
+    return zip(members, surge, beyond, strict=True)
 
 
 def _most_missing(sums: Sums, member: Member) -> int:
+    # What it lacks it is charged with, whatever the budget is: that may well be more.
     lacks = max(0, member.replicas - member.available)
-    return max(0, min(member.replicas, lacks + member.work, sums.budgets.unavailable))
+    return max(0, min(member.replicas, lacks + member.work, max(lacks, sums.budgets.unavailable)))
 
 
 def _free(sums: Sums, member: Member, most: int) -> int:
@@ -99,16 +113,19 @@ def _free(sums: Sums, member: Member, most: int) -> int:
 def _grant(sums: Sums, member: Member, divided: tuple[int, int], held: tuple[int, int]) -> bool:
     """Grant what was divided, or a part of it; tell whether anything was."""
     (unavailable, surge), (had, surged) = divided, held
+    if sums.pods < 0:
+        surge = min(surge, max(surged, 1))  # enough to let pods go that are too many
     unavailable = max(unavailable, member.contract.least_unavailable) if unavailable or surge else unavailable
-    tried = ((unavailable, surge), (unavailable, surged), (had, surge))
+    tried = [(unavailable, surge), (unavailable, surged), (had, surge)]
+    if member.revision != member.want:
+        tried.append((unavailable, 0))  # the surge was for a template that is not wanted any more
     for partition, (u, s) in product(_partitions(sums, member), dict.fromkeys(tried)):
-        if not member.contract.may_run(u, s):
+        if not member.contract.may_run(u, s) or member.stands_still(partition):
             continue
         grant = member.running(u, s, partition)
         if member.grant is not None and grant.permits_as_much_as(member.grant):
             continue
         if sums.admit(member, grant, takes=True, makes=s > surged, updates=_updates(member, grant)):
-            member.expected = None if u > had else member.expected
             return True
     return False
 
@@ -117,7 +134,7 @@ def _updates(member: Member, grant: Grant) -> bool:
     present = member.grant
     same = present is not None and present.revision == grant.revision
     promised = present.replicas - present.partition if present is not None and same else 0
-    return member.contract.has_partition and grant.replicas - grant.partition > promised
+    return member.contract.has_partition and member.rolling and grant.replicas - grant.partition > promised
 
 
 def _partitions(sums: Sums, member: Member) -> list[int]:
@@ -127,6 +144,8 @@ def _partitions(sums: Sums, member: Member) -> list[int]:
     """
     if not member.contract.has_partition:
         return [0]
+    if not member.rolling:
+        return [max(0, member.replicas - member.share)]  # on the way to the stable template, of which nothing is kept
     share = min(member.share, member.bounds.updated + max(0, sums.updated))
     partitions = [max(0, member.replicas - share)]
     if member.grant is not None and member.same and 0 < member.grant.partition - 1 > partitions[0]:
@@ -137,12 +156,13 @@ def _partitions(sums: Sums, member: Member) -> list[int]:
 def _repair(sums: Sums, members: Sequence[Member]) -> None:
     """Nothing moves, and too little works: let broken clusters replace what is broken, within the budget in all.
 
-    Two broken clusters would otherwise wait for each other for ever.
+    Two broken clusters would otherwise wait for each other for ever. Where nothing may be unavailable, it is one pod at
+    a time: it is no more available than it will be.
     """
-    left = sums.budgets.unavailable - sum(each.held[0] for each in members)
-    for member in members:
+    held = [each.held if each.revision == each.want else (0, each.held[1]) for each in members]  # of what may work
+    left = max(1, sums.budgets.unavailable) - sum(unavailable for unavailable, _ in held)
+    for member, (u0, s0) in zip(members, held, strict=True):
         broken = max(0, member.replicas - member.available)
-        u0, s0 = member.held
         amount = min(broken - u0, left, member.work)
         if amount > 0 and _grant(sums, member, (u0 + amount, s0), (u0, s0)):
             left -= amount

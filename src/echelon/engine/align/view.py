@@ -6,7 +6,8 @@ generation that the member's controller had observed, not to the spec beside the
 A Deployment decides, and its ReplicaSets act later; a CloneSet marks pods and deletes them later; a StatefulSet counts
 pods that are ending. What is still under way cannot be told from their own status. An agent that can tell reads
 further, after it has read the object: the ReplicaSets, or the pods. Its counts are what it found there, always, and
-`settled` says whether nothing is under way: all ReplicaSets observed and at size, no pod marked. An agent that cannot
+`settled` says whether nothing is under way, and the spec is observed: all ReplicaSets observed and at size; no pod of
+a CloneSet marked; no pod of a StatefulSet outdated from the partition on, or beyond its replicas. An agent that cannot
 tell leaves `settled` out, and time has to pass instead.
 """
 
@@ -28,6 +29,7 @@ class MemberView(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     available: int
     updated: int  # pods of the revision that was observed
     told: int | None = None  # pods that its ReplicaSets are told to have, at most; while some go there may be more
+    resized: tuple[int, int] | None = None  # the lowest and the highest ceiling that its ReplicaSets remember
     settled: bool | None = None
     drift: Grant | None = None  # what the spec permits, where somebody else changed it; with the id that it carries
 

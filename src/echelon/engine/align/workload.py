@@ -12,7 +12,7 @@ class OnDeficit(StrEnum):
     """What happens when fewer pods are available than the budget asks for, because some died."""
 
     RECLAIM = "Reclaim"  # take back as much budget as is missing
-    FREEZE = "Freeze"  # stop everything until nothing is missing
+    FREEZE = "Freeze"  # stop whoever could take a pod, until nothing is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Target:
     """What one cluster should come to. Revisions are hashes of its template after overrides.
 
     A cluster of a group that is not open yet keeps the stable template. One that cannot be reached, or to which
-    nothing is sent, gets no grants and keeps being charged for those that it has.
+    nothing is sent for another reason (dispatching is suspended, its last push was refused and is tried again later),
+    gets no grants and keeps being charged for those that it has.
     """
 
     replicas: int
@@ -29,6 +30,7 @@ class Target:
     group: int = 0
     open: bool = True
     reachable: bool = True
+    reason: str = ""  # why nothing is sent, for people, where it is not that the cluster cannot be reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +42,10 @@ class Workload:
     budgets: Budgets
     targets: Mapping[str, Target]
     paused: bool = False
+    unreachable: frozenset[str] = frozenset()  # of the clusters that are ramped down
     on_deficit: OnDeficit = OnDeficit.RECLAIM
+
+    def reaches(self, cluster: str) -> bool:
+        """Tell whether anything can be sent to a cluster, and is heard of it."""
+        found = self.targets.get(cluster)
+        return found.reachable if found else cluster not in self.unreachable

@@ -12,6 +12,7 @@ looking, and all of it has a limit (`effort`).
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import msgspec
@@ -41,6 +42,9 @@ class Merged:
         """Whether the value is not simply the one that there is."""
         return self.differs or self.doubt
 
+
+_BYTES_A_STEP = 1024  # to write so much down takes as long as a step
+_DIGEST_BYTES = 32
 
 _Trait: TypeAlias = tuple[tuple[str, ...], ScalarKey]
 
@@ -107,21 +111,23 @@ class _Pairing:
 
     def pair_scalars(self) -> None:
         """Pair scalars that have the same text, and then those that mean the same."""
-        theirs = [number for number, item in enumerate(self._existing) if is_scalar(item)]
         ours = [number for number, item in enumerate(self._desired) if is_scalar(item)]
+        theirs = [number for number, item in enumerate(self._existing) if is_scalar(item)] if ours else []
         for of, doubt in ((text_of, False), (scalar_key, True)):
             free: dict[Any, list[int]] = defaultdict(list)
-            for number in reversed(theirs) if ours else ():
+            for number in reversed(theirs):
                 free[of(self._existing[number])].append(number)
             for number in ours:
                 if same := free.get(of(self._desired[number])):
                     self._pair(same.pop(), number, Merged(self._desired[number], doubt=doubt))
             theirs = [number for number in theirs if number not in self._partner]
             ours = [number for number in ours if number not in self._paired]
+            if not theirs or not ours:
+                return
 
     def pair_parts(self) -> None:
         """Pair maps and lists: those that are equal, those that need no change, those of the same name."""
-        existing, desired = _in_order(self._existing), _in_order(self._desired)
+        existing, desired = _in_order(self._existing, self._effort), _in_order(self._desired, self._effort)
         equal: dict[bytes, list[int]] = defaultdict(list)
         for form, number in reversed(existing):
             equal[form].append(number)
@@ -176,11 +182,28 @@ class _Pairing:
         self._paired.add(desired)
 
 
-def _in_order(items: list[Any]) -> list[tuple[bytes, int]]:
-    """Return maps and lists in an order that does not depend on where they stand."""
-    return sorted(
-        (msgspec.json.encode(item, order="sorted"), number) for number, item in enumerate(items) if not is_scalar(item)
-    )
+def _in_order(items: list[Any], effort: Effort) -> Sequence[tuple[bytes, int]]:
+    """Return maps and lists in an order that does not depend on where they stand, each with what tells it from others.
+
+    A list inside of an item is compared with those of many others, and put in order for the first of them.
+    """
+    known = effort.orders.get(id(items))
+    if known is not None:
+        return known[1]
+    forms = list[tuple[bytes, int]]()
+    for number, item in enumerate(items):
+        if not is_scalar(item):
+            form = msgspec.json.encode(item, order="sorted")
+            effort.spend(0, len(form) // _BYTES_A_STEP)
+            forms.append((form, number))
+    forms.sort()
+    order = [(form if len(form) <= _DIGEST_BYTES else _digest(form), number) for form, number in forms]
+    effort.orders[id(items)] = items, order
+    return order
+
+
+def _digest(form: bytes) -> bytes:
+    return blake2b(form, digest_size=_DIGEST_BYTES).digest()
 
 
 def _match(ours: Sequence[int], options: dict[int, list[int]], effort: Effort) -> dict[int, int]:

@@ -8,6 +8,7 @@ meaning is the same, the answer is a doubt, which the server settles: it knows w
 import math
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from echelon.api.quantity import QuantityError, parse_quantity
@@ -15,6 +16,7 @@ from echelon.api.quantity import QuantityError, parse_quantity
 ScalarKey: TypeAlias = str | int | Fraction
 
 _AMOUNTS = frozenset("+-.0123456789")  # how an amount begins
+_SHORT = 40  # amounts that are worth to be remembered
 
 
 class Likeness(Enum):
@@ -55,11 +57,18 @@ def scalar_key(value: Any) -> ScalarKey:
         return int(text)
     if not text or text[0] not in _AMOUNTS:
         return text
+    return _short_amount(text) if len(text) <= _SHORT else _amount(text)
+
+
+def _amount(text: str) -> ScalarKey:
     try:
         amount = parse_quantity(text).exact()
     except QuantityError:
         return text
     return int(amount) if amount.denominator == 1 else amount
+
+
+_short_amount = lru_cache(maxsize=4096)(_amount)
 
 
 def likeness(existing: Any, desired: Any) -> Likeness:

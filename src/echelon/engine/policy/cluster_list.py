@@ -4,7 +4,7 @@ The list is also what the hub remembers of each cluster. It is made anew at ever
 nothing is formatted or measured here that is as it was.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -19,6 +19,8 @@ from echelon.engine.rollout.state import Rollout
 
 MOST_BYTES = 900_000  # of the list; a server takes about 1.5 MiB in all
 _TIME_BYTES = 62
+# Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
+_SUCCEEDED, _WAITS = Phase.SUCCEEDED, Phase.TO_APPLY.value
 _OTHER_BYTES = 80  # the names of fields, and what is around them
 
 
@@ -33,7 +35,7 @@ def clusters_of(
     for cluster in sorted(view.replicas.keys() | written.keys()):
         replica, entry = view.replicas.get(cluster), decided.get(cluster)
         phase = written.get(cluster) or (entry.phase if entry is not None else None)
-        status = phase.value if phase is not None else ""
+        status = str(phase) if phase is not None else ""
         known = before.get(cluster)
         said = known.rollout_last_transition_time if known is not None and known.rollout_status == status else ""
         found.append(
@@ -52,7 +54,7 @@ def clusters_of(
 def _since(said: str, entry: ClusterDecision | None, replica: Replica | None, now: datetime) -> str:
     """Return since when a cluster stands where it does, by our own clock; `said` is what was told of that before."""
     noted = parse_time(said)
-    if entry is not None and entry.phase is Phase.SUCCEEDED and entry.since is not None:
+    if entry is not None and entry.phase is _SUCCEEDED and entry.since is not None:
         return said if noted == entry.since else format_micro_time(entry.since)
     is_old = noted is None or (replica is not None and replica.written is not None and noted < replica.written)
     return format_micro_time(now) if is_old else said
@@ -68,24 +70,34 @@ def fitting(clusters: list[ClusterCompliance], settled: Collection[str]) -> tupl
     Those that are settled lose their times first, then those that wait for their turn, who are known by what they have;
     then they lose their place. The others are what somebody has to look at, and the hub has to remember.
     """
-    if sum(map(_size, clusters)) <= MOST_BYTES:
+    size = sum(map(_size, clusters))
+    if size <= MOST_BYTES:
         return clusters, ""
     shorter = [_untimed(each) if each.clustername in settled else each for each in clusters]
-    if sum(map(_size, shorter)) <= MOST_BYTES:
+    size -= _TIME_BYTES * (_times(clusters) - _times(shorter))
+    if size <= MOST_BYTES:
         return shorter, "the list of clusters is long: those that have succeeded are listed without times"
-    shorter = [_untimed(each) if each.rollout_status == Phase.TO_APPLY.value else each for each in shorter]
-    if sum(map(_size, shorter)) <= MOST_BYTES:
+    with_times = _times(shorter)
+    shorter = [_untimed(each) if each.rollout_status == _WAITS else each for each in shorter]
+    size -= _TIME_BYTES * (with_times - _times(shorter))
+    if size <= MOST_BYTES:
         return shorter, "the list of clusters is long: those that have succeeded or wait are listed without times"
     kept = [each for each in shorter if each.clustername not in settled]
     if sum(map(_size, kept)) > MOST_BYTES:
-        kept = [each for each in kept if each.rollout_status != Phase.TO_APPLY.value]
+        kept = [each for each in kept if each.rollout_status != _WAITS]
     while sum(map(_size, kept)) > MOST_BYTES:
         kept = kept[: len(kept) * 3 // 4]
     count = len(clusters) - len(kept)
     return kept, f"the list of clusters is too long: {count} of {len(clusters)} are only counted, in status.rollout"
 
 
+def _times(entries: Iterable[ClusterCompliance]) -> int:
+    return sum(1 for each in entries if each.rollout_last_transition_time)
+
+
 def _untimed(entry: ClusterCompliance) -> ClusterCompliance:
+    if not entry.rollout_last_transition_time:
+        return entry
     return msgspec.structs.replace(entry, rollout_last_transition_time="")
 
 

@@ -5,7 +5,7 @@ reports, the message begins with its state, and the name ends with the exact tim
 to tell. There is no `eventTime`: servers let nobody who says one say more than 1024 characters.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zlib import crc32
 
@@ -16,6 +16,7 @@ from echelon.api.policy import GROUP
 from echelon.api.times import format_time
 
 ACTION = "ComplianceStateUpdate"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parent_of(metadata: ObjectMeta) -> OwnerReference | None:
@@ -33,6 +34,14 @@ def parent_of(metadata: ObjectMeta) -> OwnerReference | None:
 def event_name(parent: str, at: datetime, nanoseconds: int = 0) -> str:
     """Return what the event of a moment is called; moments have microseconds, and so much more of them."""
     return f"{parent}.{_microseconds(at) * 1000 + nanoseconds % 1000:x}"
+
+
+def event_time(name: str) -> datetime | None:
+    """Return the moment in the name of an event; nothing if there is none."""
+    try:
+        return _EPOCH + timedelta(microseconds=int(name.rpartition(".")[2], 16) // 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
 def policy_event(

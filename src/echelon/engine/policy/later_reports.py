@@ -6,18 +6,25 @@ reported on anew, so only those are waited for. A replica that is held for a mom
 seen it held; then its agent sees the step from the content before to the one after, and nothing in between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.policy import ComplianceHistory, TemplateDetails
+from echelon.api.times import parse_time
+from echelon.engine.policy.compliance_events import event_time
 from echelon.engine.policy.content import ACTION, definitions_of, effective_action, is_enforceable
 from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.revision import revision_of
 
 _ALL = ""  # in a note of one that is held: a hash of all reports, for whoever releases it
-_VERDICTS = {"Compliant": Phase.SUCCEEDED, "NonCompliant": Phase.FAILED}
+_BAD = "NonCompliant"
+_VERDICTS = {"Compliant": Phase.SUCCEEDED, _BAD: Phase.FAILED}
+MOST_REPORTS = 10  # that agents keep of a template
 
 
 def reports_to_outlast(
@@ -28,7 +35,8 @@ def reports_to_outlast(
     `noted` is what was noted with the write before, if that is held.
     """
     known = read_events(noted)
-    if known.pop(_ALL, None) != revision_of(reports):
+    all_before = known.pop(_ALL, None)
+    if all_before is None or all_before != revision_of(reports):
         known = {}  # else its agent has said nothing since, and goes on from where it was before the hold
     elif not held:
         return _format(known)
@@ -51,12 +59,32 @@ def verdict_of_reports(spec: JSONObject, reports: Mapping[str, str], compliant: 
     return _VERDICTS.get(compliant, Phase.PROGRESSING)
 
 
+def bad_since(details: Iterable[TemplateDetails]) -> datetime | None:
+    """Return since when reports say, without a break, that something is not well; nothing if they do not tell."""
+    times = [_bad_since(each.history) for each in details if each.compliant == _BAD]
+    known = [each for each in times if each is not None]
+    return min(known, default=None) if len(known) == len(times) else None
+
+
 def read_events(text: str) -> dict[str, str]:
     """Read what was noted of reports; nothing where that cannot be read."""
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, str])
     except msgspec.DecodeError:
         return {}
+
+
+def _bad_since(history: Sequence[ComplianceHistory]) -> datetime | None:
+    bad = list(takewhile(lambda each: each.message.lower().startswith(_BAD.lower()), history))
+    times = [_time_of(each) for each in bad]
+    known = [each for each in times if each is not None]
+    if len(known) < len(times) or len(bad) >= MOST_REPORTS:  # which may have pushed out the one that it began with
+        return None
+    return min(known, default=None)
+
+
+def _time_of(report: ComplianceHistory) -> datetime | None:
+    return parse_time(report.last_timestamp) or event_time(report.event_name)
 
 
 def _format(reports: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 from echelon.engine.plan import NOTHING, Action, Emit, Plan, Together
 from echelon.engine.policy.kept_status import with_whole_status
 from echelon.engine.policy.names import replica_name
-from echelon.engine.policy.replica import Replica
+from echelon.engine.policy.replica import Replica, is_reported_by_another
 from echelon.engine.policy.status import StatusWrites, disabled_status, refused_status, status_of
 from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import OVERRIDES_IGNORED, contents_of, subject_of
@@ -33,6 +33,9 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
     """Plan a policy. With `brief` the status is left alone unless one of its conditions changes."""
     if view.is_replica:
         return NOTHING  # the policy that it is of puts it right
+    if view.in_cluster_namespace and is_reported_by_another(view.policy.status):
+        # Whose status this is, and who takes away what he does not know.
+        view = replace(view, keeps_status=False)
     view = with_whole_status(view)
     meta = view.policy.metadata
     strategy = strategy_of(view)

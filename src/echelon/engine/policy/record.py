@@ -43,6 +43,13 @@ class Record:
             return written or replica.stored_at
         return since if written is None or since >= written else None
 
+    def is_settled(self, replica: Replica) -> bool:
+        """Whether the soak of a replica was over when it lost its time."""
+        entry = self.entries.get(replica.cluster)
+        if entry is None or entry.rollout_status != Phase.SUCCEEDED.value:
+            return False
+        return not entry.rollout_last_transition_time
+
     def failed_since(self, replica: Replica) -> datetime | None:
         """Return since when a replica is known to have failed with the content that it has."""
         entry = self.entries.get(replica.cluster)
@@ -60,18 +67,20 @@ class Soak:
     promoted: datetime | None = None  # a success that is as old as this has
 
     def is_over(self, since: datetime, now: datetime) -> bool:
-        """Whether it has, if it began at a time."""
-        return now - since >= self.lasts or (self.promoted is not None and since <= self.promoted)
+        """Whether it had at a moment, if it began at a time."""
+        return now - since >= self.lasts or (self.promoted is not None and since <= self.promoted <= now)
 
 
 def status_of_released(replica: Replica, record: Record, soak: Soak, now: datetime) -> ClusterStatus:
     """Return where a cluster stands that has the content in force.
 
     Who was good for the whole soak stays so until the content changes: what becomes of it later is drift, which is
-    told, and blocks nobody. Before that, a failure counts at once. A report that is late says nothing against the last.
+    told, and blocks nobody. A failure before that counts, whenever it is heard of: nobody may have looked when it
+    happened, nor when the soak should have been over. A report that is late says nothing against the last.
     """
     cluster, verdict, good_since = replica.cluster, replica.verdict, record.good_since(replica)
-    if good_since is not None and (verdict is not Phase.FAILED or soak.is_over(good_since, now)):
+    in_soak = verdict is Phase.FAILED and not record.is_settled(replica)
+    if good_since is not None and not (in_soak and _failed_early(replica, good_since, soak, now)):
         return ClusterStatus(cluster, Phase.SUCCEEDED, good_since)
     if verdict is Phase.SUCCEEDED:
         # Where there is no room for the hub's own time, the agent's has to do; it must not be in the future.
@@ -82,6 +91,13 @@ def status_of_released(replica: Replica, record: Record, soak: Soak, now: dateti
         # What was written since is no content: a failure is not mended by a strategy that is put in place.
         verdict, since = Phase.FAILED, failed
     return ClusterStatus(cluster, verdict, since, _deadline_from(replica, good_since, now))
+
+
+def _failed_early(replica: Replica, good_since: datetime, soak: Soak, now: datetime) -> bool:
+    """Whether a replica that was good turned bad before its soak was over, or nobody can tell; not in the future."""
+    if not soak.lasts:
+        return False
+    return replica.failed_at is None or not soak.is_over(good_since, min(replica.failed_at, now))
 
 
 def turned_bad(replica: Replica, record: Record, now: datetime) -> datetime | None:

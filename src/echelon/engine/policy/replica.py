@@ -13,7 +13,7 @@ from echelon.api.meta import ObjectMeta
 from echelon.api.policy import PolicyStatus, TemplateDetails
 from echelon.api.times import parse_time
 from echelon.engine.policy.content import ACTION, CONTENT_FIELDS, body_of, digest_of
-from echelon.engine.policy.later_reports import verdict_of_reports
+from echelon.engine.policy.later_reports import bad_since, verdict_of_reports
 from echelon.engine.policy.names import (
     CLUSTER_NAME_LABEL,
     CLUSTER_NAMESPACE_LABEL,
@@ -61,6 +61,7 @@ class Replica:
     # Somebody reports on it who overwrites what he does not know, and would do so again and again.
     is_of_another_agent: bool
     verdict: Phase  # what its agent says of the content that it has now; progressing while it says nothing of that
+    failed_at: datetime | None  # when it turned bad, by its agent's clock and at the earliest, if that is its verdict
 
     @property
     def is_outdated(self) -> bool:
@@ -78,7 +79,12 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
     copied = {key: each for key, each in meta.annotations.items() if key not in NOTES}
     others = other_fields(policy.spec)
     reports = {_name(each): each.history[0].event_name for each in status.details if each.history}
-    of_another = bool(reports) and not status.observed_generation
+    of_another = is_reported_by_another(status)
+    verdict, stored_at = (
+        _verdict(policy, reports if of_another else None),
+        parse_time(status.rollout_last_transition_time),
+    )
+    failed_at = bad_since(status.details) if of_another else stored_at
     return Replica(
         cluster=meta.namespace,
         name=meta.name,
@@ -101,14 +107,20 @@ def read_replica(policy: RawPolicy, before: Replica | None = None) -> Replica:
         terminating=parse_time(meta.deletion_timestamp),
         compliant=status.compliant,
         stored=status.rollout_status,
-        stored_at=parse_time(status.rollout_last_transition_time),
+        stored_at=stored_at,
         observed_generation=status.observed_generation,
         reports=reports,
         message=_message(status),
         held=meta.annotations.get(HELD_ANNOTATION) == "true",
         is_of_another_agent=of_another,
-        verdict=_verdict(policy, reports if of_another else None),
+        verdict=verdict,
+        failed_at=failed_at if verdict is Phase.FAILED else None,
     )
+
+
+def is_reported_by_another(status: PolicyStatus) -> bool:
+    """Whether an agent of others reports in a status: it says nothing of generations, and overwrites what it finds."""
+    return not status.observed_generation and any(each.history for each in status.details)
 
 
 def _verdict(policy: RawPolicy, reports: Mapping[str, str] | None) -> Phase:

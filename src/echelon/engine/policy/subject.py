@@ -29,6 +29,8 @@ from echelon.engine.rollout.strategy import BadStrategy, StrategyType, mandatory
 from echelon.engine.rollout.subject import Holding, Subject
 
 NOUN = "replica"
+# Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
+_TO_APPLY, _WAITS = Phase.TO_APPLY, Phase.TO_APPLY.value
 OVERRIDES_IGNORED = (
     "bindings override the remediation action or are restricted, which has no effect on a policy with a rolloutStrategy"
     " other than All"
@@ -105,7 +107,8 @@ def subject_of(view: PolicyView, strategy: PolicyStrategy, contents: Contents, n
     )
     if not strategy.in_turn:
         return subject
-    subject = replace(subject, outcomes=replace(view.outcomes, content=_failed(view, content)))
+    other = {**view.outcomes.other, **_not_recalled(view, content)}
+    subject = replace(subject, outcomes=replace(view.outcomes, content=_failed(view, content), other=other))
     return replace(subject, hold=_hold(subject, view, strategy))
 
 
@@ -142,7 +145,7 @@ def is_waiting(replica: Replica, content: PolicyContent) -> bool:
 
 def is_ready(replica: Replica, view: PolicyView) -> bool:
     """Whether a replica that waits says so to everybody, as far as that can be said there."""
-    return replica.stored == Phase.TO_APPLY.value or replica.is_of_another_agent or not view.keeps_status
+    return replica.stored == _WAITS or replica.is_of_another_agent or not view.keeps_status
 
 
 def first_pass(subject: Subject, view: PolicyView) -> list[str]:
@@ -153,14 +156,14 @@ def first_pass(subject: Subject, view: PolicyView) -> list[str]:
     }
     failed = {each for each, one in subject.outcomes.content.items() if one.revision == subject.revision}
     barred = view.unbound | view.leaving | failed | view.unread.keys()
-    pending = []
-    for cluster in sorted(selected - barred):
+    pending, waiting = [], view.content.digest(INFORM)
+    for cluster in selected - barred:
         replica = view.replicas.get(cluster)
         if replica is not None and subject.holdings[cluster].revision == subject.revision:
             continue
-        if replica is None or not (is_waiting(replica, view.content) and is_ready(replica, view)):
+        if replica is None or not (replica.digest == waiting and is_ready(replica, view)):
             pending.append(cluster)
-    return pending
+    return sorted(pending)
 
 
 def content_of(view: PolicyView, rollout: Rollout) -> PolicyContent:
@@ -185,7 +188,7 @@ def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, no
         if strategy.in_turn and replica.held:
             revision = ""  # if it is in force, somebody has edited it before its turn
         in_force = revision in contents.by_revision and replica.digest not in waiting
-        status = status_of_released(replica, record, soak, now) if in_force else ClusterStatus(cluster, Phase.TO_APPLY)
+        status = status_of_released(replica, record, soak, now) if in_force else ClusterStatus(cluster, _TO_APPLY)
         found[cluster] = Holding(
             cluster=cluster,
             revision="" if replica.digest in waiting else revision,
@@ -204,6 +207,8 @@ def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrit
     fail, later. Who could not be told is a failure for as long as that is so.
     """
     found = dict(view.outcomes.content)
+    if not found and not view.outcomes.other:
+        return found
     for cluster, replica in view.replicas.items():
         if not is_waiting(replica, content):
             continue
@@ -213,6 +218,24 @@ def _failed(view: PolicyView, content: PolicyContent) -> Mapping[str, FailedWrit
         if cluster in view.outcomes.other and not is_ready(replica, view) and written is not None:
             found[cluster] = FailedWrite(content.revision, written, False, view.outcomes.other[cluster], held=True)
     return found
+
+
+def _not_recalled(view: PolicyView, content: PolicyContent) -> dict[str, str]:
+    """Return the clusters that have the content in force, and that an abort could not hold again, and why.
+
+    They have not failed to get it, so no budget counts them; but they are tried again like everybody, and told of.
+    """
+    if ABORTED not in view.policy.metadata.annotations:
+        return {}
+    released = content.digest(content.action)
+    return {
+        cluster: failed.message
+        for cluster, failed in view.outcomes.content.items()
+        if failed.held
+        and failed.revision == content.revision
+        and (replica := view.replicas.get(cluster)) is not None
+        and replica.digest == released
+    }
 
 
 def _hold(subject: Subject, view: PolicyView, strategy: PolicyStrategy) -> Hold | None:

@@ -5,7 +5,7 @@ the status of a replica says comes after it: a status that is ahead of its spec 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from echelon.api.base import JSONObject
@@ -33,6 +33,8 @@ from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.unwritten import are_due
 
 _STANDING = frozenset(each.value for each in (Phase.PROGRESSING, Phase.SUCCEEDED, Phase.FAILED))
+# Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
+_SUCCEEDED, _WAITS = Phase.SUCCEEDED, Phase.TO_APPLY.value
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,12 @@ class ReplicaWrites:
         self._metadata = ReplicaMetadata.of(view.policy.metadata, view.policy.spec)
         self._record = Record.of(view.policy.status)
         self._now = now
+        at = rollout.writes_at(now)
+        self._at, self._at_second = format_micro_time(at), format_time(at)
+        self._specs: dict[str, JSONObject] = {}  # by action
         self._due = are_due(rollout.subject, rollout.control)
-        self._put_off = frozenset() if self._due else frozenset(view.outcomes.other) | rollout.failed_writes.keys()
+        put_off = rollout.subject.outcomes.other.keys() | rollout.failed_writes.keys()
+        self._put_off = frozenset[str]() if self._due else frozenset(put_off)
         self._held_digest = self._content.digest(INFORM)
         self._full_digest = self._content.digest(self._content.action)
         self._other_fields = other_fields(self._content.spec)
@@ -85,9 +91,12 @@ class ReplicaWrites:
                 yield written
 
     def deletions(self) -> tuple[Delete, ...]:
-        """Return the ends of replicas that nobody selects any more."""
+        """Return the ends of replicas that nobody selects any more.
+
+        Not of what was written meanwhile: a process may be born into the past, and somebody may select it again.
+        """
         return tuple(
-            delete(self._view.replicas[cluster])
+            replace(delete(replica := self._view.replicas[cluster]), resource_version=replica.version)
             for cluster in self._rollout.allocations.to_delete
             if cluster not in self._put_off
         )
@@ -117,10 +126,10 @@ class ReplicaWrites:
 
     def _bring(self, cluster: str, replica: Replica | None, action: str, *, held: bool) -> ReplicaWrite:
         """Give a cluster the content, and say where it stands with it."""
-        spec, phase = self._content.spec_with(action), Phase.TO_APPLY if held else Phase.PROGRESSING
+        spec, phase = self._spec_with(action), Phase.TO_APPLY if held else Phase.PROGRESSING
         annotations: dict[str, str | None] = {
             REVISION_ANNOTATION: self._rollout.revision,
-            WRITTEN_ANNOTATION: format_micro_time(self._rollout.writes_at(self._now)),
+            WRITTEN_ANNOTATION: self._at,
             HELD_ANNOTATION: "true" if held else None,
             EVENTS_ANNOTATION: _reports(replica, spec, held=held) if replica is not None else None,
             RETRIED_ANNOTATION: None,
@@ -142,6 +151,8 @@ class ReplicaWrites:
 
     def _in_place(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> ReplicaWrite | None:
         """Put right what is not as it should be, though the cluster keeps the content that it has."""
+        if self._is_right(entry, replica, held=held):
+            return None
         annotations = self._notes(entry, replica, held=held)
         body: JSONObject = {}
         if annotations or replica.surroundings != self._surroundings:
@@ -156,6 +167,15 @@ class ReplicaWrites:
             writes.append(Patch(POLICY, replica.name, self._told(phase), replica.cluster, uid, version, "status"))
         return ReplicaWrite(replica.cluster, InOrder(tuple(writes)), None) if writes else None
 
+    def _is_right(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> bool:
+        """Whether nothing is to be put right for sure; nearly all of ten thousand are at rest, and it shows at once."""
+        if replica.held is not held or replica.surroundings != self._surroundings:
+            return False
+        if held:
+            return replica.stored == _WAITS and replica.written is not None
+        known = replica.observed_generation == replica.generation
+        return known and entry.phase is _SUCCEEDED and replica.stored in _STANDING
+
     def _notes(self, entry: ClusterDecision, replica: Replica, *, held: bool) -> dict[str, str | None]:
         """Return the annotations of ours that a replica gets or loses."""
         notes: dict[str, str | None] = {}
@@ -166,9 +186,8 @@ class ReplicaWrites:
             notes |= {WRITTEN_ANNOTATION: format_micro_time(self._now), REVISION_ANNOTATION: self._rollout.revision}
         if held:
             return notes
-        past = self._rollout.is_past(entry.cluster)
         turned = turned_bad(replica, self._record, self._now) if entry.phase is not Phase.SUCCEEDED else None
-        if turned is not None and turned != replica.turned and not past:
+        if turned is not None and turned != replica.turned and not self._rollout.is_past(entry.cluster):
             notes[TURNED_ANNOTATION] = format_micro_time(turned)
         retried = self._rollout.control.retried
         if retried is not None and entry.phase is not Phase.SUCCEEDED:
@@ -193,8 +212,12 @@ class ReplicaWrites:
         return Phase.PROGRESSING if outdated and written else None
 
     def _told(self, phase: Phase) -> JSONObject:
-        at = format_time(self._rollout.writes_at(self._now))
-        return {"status": {"rolloutStatus": phase.value, "rolloutLastTransitionTime": at}}
+        return {"status": {"rolloutStatus": phase.value, "rolloutLastTransitionTime": self._at_second}}
+
+    def _spec_with(self, action: str) -> JSONObject:
+        if (spec := self._specs.get(action)) is None:
+            spec = self._specs[action] = self._content.spec_with(action)
+        return spec
 
 
 def delete(replica: Replica) -> Delete:

@@ -13,7 +13,7 @@ from echelon.api.base import JSONObject
 from echelon.engine.merge_patch import merge_difference
 from echelon.engine.policy_member.documents import PolicyDocument, ReplicaStatus, is_held
 from echelon.engine.policy_member.sync import TemplateState
-from echelon.engine.policy_member.verdict import JudgedTemplate, Verdict
+from echelon.engine.policy_member.verdict import NOT_YET, JudgedTemplate, Verdict
 from echelon.engine.work.updating import LastApplied, last_applied_of
 
 MOST_CHANGES = 20  # of one template
@@ -41,6 +41,12 @@ def policy_report(
         compliant = "Compliant" if all(each == "Compliant" for each in found) else copy.status.compliant
     details = _shortened(details)
     return PolicyReport(compliant, _with_changes(details, states) if is_held(copy) else details)
+
+
+def says_nothing(report: PolicyReport, verdict: Verdict) -> bool:
+    """Whether a report tells only that there is nothing to tell yet: nobody has evaluated any template."""
+    known = report.compliant or any(each.keys() != {"templateMeta"} for each in report.details)
+    return verdict.observed_generation == NOT_YET and not known
 
 
 def copy_status(report: PolicyReport, verdict: Verdict) -> JSONObject:

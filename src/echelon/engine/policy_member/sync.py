@@ -48,13 +48,19 @@ class TemplateView:
     """All that is looked at to bring the templates of a policy onto its cluster."""
 
     policy: PolicyDocument  # the copy on the cluster
-    children: Mapping[ChildKey, Child] = field(default_factory=dict)  # whoever's they are
+    children: Mapping[ChildKey, Child] = field(default_factory=dict)  # the policy's own, and others in their places
     # By API version and kind; of one that is missing here it is not known yet whether templates can have it.
     kinds: Mapping[tuple[str, str], Kind[Any] | UnusableKind] = field(default_factory=dict)
     compliance: Mapping[DependencyKey, str] = field(default_factory=dict)
     events: Sequence[Event] = ()  # about the policy
     refused: Mapping[str, str] = field(default_factory=dict)  # templates whose objects the cluster does not take
     kept: Mapping[ChildKey, LastApplied] = field(default_factory=dict)
+    read: tuple[Template, ...] | None = None  # the templates of the policy, if they were read before
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """The templates of the policy."""
+        return read_templates(self.policy.spec) if self.read is None else self.read
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def sync_templates(view: TemplateView) -> TemplateSync:
 
 def sync_in_steps(view: TemplateView) -> Iterator[TemplateSync | None]:
     """Plan the objects of templates, which may be hundreds; yield None when others may have their turn."""
-    templates, held = read_templates(view.policy.spec), is_held(view.policy)
+    templates, held = view.templates, is_held(view.policy)
     past = PastReports(view.policy, view.events)
     planned: list[tuple[TemplateState, TemplateWrites | None]] = []
     for each in templates:

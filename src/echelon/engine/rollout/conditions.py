@@ -89,7 +89,7 @@ def _rejected(rollout: Rollout) -> list[str]:
     other = {cluster: why for cluster, why in subject.outcomes.other.items() if cluster in subject.holdings}
     if other:
         who = names(sorted(other))
-        notes.append(f"the {subject.noun}s of {who} are not relabelled or removed: {other[min(other)]}")
+        notes.append(f"the {subject.noun}s of {who} are not changed or removed: {other[min(other)]}")
     return notes
 
 

@@ -137,7 +137,9 @@ class _ReferenceWalk:
         if self.at_once:  # also where the user's strategy is what went wrong
             strategy = Strategy(deadline=strategy.deadline if strategy is not None else None)
         clusters, holdings = allocation.groups.clusters, self.holdings
-        had_it = frozenset(cluster for cluster in clusters if self._had_it(holdings.get(cluster)))
+        had_it = frozenset[str]()
+        if self.completed is not None:
+            had_it = frozenset(cluster for cluster in clusters if self._had_it(holdings.get(cluster)))
         if strategy is None:
             return ReferenceRollout(allocation, None, self._standing_still(allocation), had_it)
         missing = None if self.at_once else self.gate or missing_mandatory(allocation, self.control, self.passed)
@@ -146,7 +148,7 @@ class _ReferenceWalk:
             control = replace(control, hold=Hold(Wait.HELD, missing.message))
         statuses = self._statuses(allocation, strategy.deadline)
         soaked = self.now - strategy.soak
-        ill = {one.cluster: one for one in statuses if one.cluster in had_it and not _is_fine(one, soaked)}
+        ill = {one.cluster: one for one in statuses if not _is_fine(one, soaked) and one.cluster in had_it}
         judged = [_skipped(one) if one.cluster in ill else one for one in statuses] if ill else statuses
         incomplete = allocation.incomplete_groups
         decision = decide(strategy, allocation.groups, judged, self.now, control, incomplete_groups=incomplete)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import chain
 
 from echelon.engine.rollout.allocation import Allocation, Allocations
 from echelon.engine.rollout.failed_writes import FailedWrite
@@ -70,7 +71,7 @@ class Rollout:
     @property
     def cluster_decisions(self) -> Iterable[ClusterDecision]:
         """Every cluster of every reference."""
-        return (entry for ref in self.references for entry in ref.cluster_decisions)
+        return chain.from_iterable(ref.cluster_decisions for ref in self.references)
 
     @property
     def is_limited(self) -> bool:

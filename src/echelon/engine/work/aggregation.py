@@ -27,7 +27,8 @@ _HEALTH_REASONS = {
     ("Degraded", "True"): "ObjectsDegraded",
     ("Degraded", "False"): "ObjectsNotDegraded",
 }
-_ALL_WELL = {"Progressing": "All objects are healthy", "Degraded": "No object is degraded"}
+HEALTHY_MESSAGE = "All objects are healthy"
+_ALL_WELL = {"Progressing": HEALTHY_MESSAGE, "Degraded": "No object is degraded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,8 @@ def _rollout_condition(kind: str, judged: Sequence[JudgedManifest], stamp: Condi
     if known and all(each.ruled for each in known):
         return stamp.condition(kind, status, AGGREGATED, _aggregated_message([each.message for each in known]))
     telling = [each for each in known if each.status == status]
-    message = _ALL_WELL[kind] if status == "False" else _list([(each.meta, each.message) for each in telling])
+    said = [(each.meta, each.message) for each in telling if each.message or status != "False"]
+    message = _list(said) if status != "False" else "; ".join(filter(None, (_ALL_WELL[kind], _list(said))))
     return stamp.condition(kind, status, _HEALTH_REASONS.get((kind, status), "ObjectsUnknown"), message)
 
 
@@ -175,8 +177,8 @@ def _statement(kind: str, judged: JudgedManifest, stamp: ConditionStamp) -> _Sta
     match judged.health:
         case None:
             return None
-        case Healthy():
-            return _Statement(meta, "False", "", ruled=False)
+        case Healthy(note):
+            return _Statement(meta, "False", note if kind == "Progressing" else "", ruled=False)
         case Degraded(_, message):
             return _Statement(meta, "True", message, ruled=False)
         case progressing:

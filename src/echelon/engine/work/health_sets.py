@@ -1,7 +1,7 @@
 """Whether sets of pods from other projects have reached their spec: CloneSets, and Grove's sets of pod cliques.
 
 Both may be told to keep old pods: a CloneSet by its partition, a set of cliques by OnDelete. Keeping them is what the
-spec asks for, so it is no reason to wait.
+spec asks for, so it is no reason to wait, unless an annotation says that it is.
 """
 
 from echelon.api.base import JSONObject
@@ -9,6 +9,7 @@ from echelon.engine.work.health_state import (
     HEALTHY,
     Degraded,
     Health,
+    Healthy,
     Progressing,
     complete,
     condition,
@@ -19,6 +20,8 @@ from echelon.engine.work.health_state import (
     text,
     unobserved,
 )
+
+WAIT_FOR_UPDATED = "echelon.dev/wait-for-updated"  # on a set under OnDelete: "true" waits for those who delete its pods
 
 
 def clone_set(obj: JSONObject) -> Health:
@@ -46,20 +49,28 @@ def clone_set(obj: JSONObject) -> Health:
 
 
 def clique_set(obj: JSONObject) -> Health:
-    """Judge a PodCliqueSet; under OnDelete nobody but the user replaces pods, so nothing is waited for."""
+    """Judge a PodCliqueSet; under OnDelete nobody but the user replaces pods, so these are told of, not waited for."""
     spec, status = part(obj, "spec"), part(obj, "status")
     if waits := unobserved(obj):
         return waits
-    wanted, updated = number(spec, "replicas", 1), number(status, "updatedReplicas")
-    progress = part(status, "updateProgress")
-    if text(part(spec, "updateStrategy"), "type") != "OnDelete":
+    accepted = condition(status, "Accepted")
+    if accepted.get("status") == "False":
+        return Degraded("NotAccepted", text(accepted, "message") or "the controller cannot carry it out")
+    wanted, updated = number(spec, "replicas"), number(status, "updatedReplicas")
+    progress, on_delete = part(status, "updateProgress"), text(part(spec, "updateStrategy"), "type") == "OnDelete"
+    if not on_delete:
         under_way = bool(progress) and not text(progress, "updateEndedAt")
         if under_way or updated < wanted:
             return _with_errors("Updating", f"{min(updated, wanted)} of {wanted} updated", status)
     available = number(status, "availableReplicas")
     if available < wanted:
         return _with_errors("Unavailable", f"{available} of {wanted} available", status)
-    return HEALTHY
+    outdated = number(status, "outdatedPodsCount")
+    if not on_delete or not outdated:
+        return HEALTHY
+    told = f"pods that run an older template until somebody deletes them: {outdated}"
+    waits_for = part(obj, "metadata", "annotations").get(WAIT_FOR_UPDATED) == "true"
+    return Progressing("Outdated", told) if waits_for else Healthy(told)
 
 
 def scaling_group(obj: JSONObject) -> Health:

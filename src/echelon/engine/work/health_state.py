@@ -15,6 +15,8 @@ from echelon.engine.int_or_percent import NotIntOrPercent, kept_by_partition
 class Healthy:
     """The object does what its spec asks for."""
 
+    note: str = ""  # what people should know all the same
+
 
 @dataclass(frozen=True, slots=True)
 class Progressing:

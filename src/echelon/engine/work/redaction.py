@@ -11,6 +11,7 @@ from typing import Any
 from echelon.api.base import JSONObject
 
 HIDDEN = "<hidden>"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # where kubectl keeps all of what it applied
 _SHORT = 4  # what is shorter would be found in any text, and is looked for in quotes only
 
 
@@ -23,6 +24,16 @@ def redact_secrets(text: str, manifest: JSONObject) -> str:
         if len(value) >= _SHORT:
             text = text.replace(value, HIDDEN)
     return text
+
+
+def without_values(obj: JSONObject) -> JSONObject:
+    """Return an object without its values, if it is a secret; which keys there are may be told."""
+    if (obj.get("apiVersion"), obj.get("kind")) != ("v1", "Secret"):
+        return obj
+    kept: JSONObject = {name: dict.fromkeys(obj.get(name) or {}, "") for name in ("data", "stringData") if name in obj}
+    metadata = obj.get("metadata") or {}
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    return {**obj, **kept, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _values(manifest: JSONObject) -> set[str]:

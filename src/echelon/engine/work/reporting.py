@@ -6,7 +6,7 @@ and health say counts only after this generation's manifest was applied, or a ro
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
 from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
+from echelon.engine.work.redaction import without_values
 from echelon.engine.work.rules import RULE_REASONS, RuleResult, evaluate
 
 
@@ -90,13 +91,21 @@ class ObservedManifest:
 
 
 def report(
-    work: ManifestWork, observed: Sequence[ObservedManifest], now: datetime, *, raw_limit: int | None = None
+    work: ManifestWork,
+    observed: Sequence[ObservedManifest],
+    now: datetime,
+    *,
+    raw_limit: int | None = None,
+    secret_values: bool = False,
 ) -> ManifestWorkStatus:
     """Return the status of a work; equal to the old one if nothing has changed.
 
     One manifest each was `observed`, in the spec's order. Feedback that is no plain value is reported as JSON if it has
-    at most `raw_limit` bytes; without a limit it is an error.
+    at most `raw_limit` bytes; without a limit it is an error. What secrets hold is hidden from feedback and rules,
+    unless `secret_values` are to be told.
     """
+    if not secret_values:
+        observed = [_without_values(each) for each in observed]
     stamp = condition_stamp(work.metadata.generation, now)
     completed = _is_true(work.status.conditions, "Complete")
     reported = _Reported(work.status.resource_status.manifests)
@@ -126,6 +135,13 @@ def look_again(status: ManifestWorkStatus, observed: Sequence[ObservedManifest],
         if each.has_status and isinstance(each.live, Found)
     ]
     return min(filter(None, left), default=None)
+
+
+def _without_values(observed: ObservedManifest) -> ObservedManifest:
+    live = observed.live
+    if not isinstance(live, Found) or (shown := without_values(live.object)) is live.object:
+        return observed
+    return replace(observed, live=Found(shown))
 
 
 class _Reported:

@@ -5,7 +5,7 @@ of a thousand most of its start. So one cluster is made the long way, and the ot
 of their own. What does not differ is shared, and so a member that does nothing takes little memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from random import Random
 
@@ -36,27 +36,39 @@ async def clone_cluster(
     """Return a new cluster in memory that serves the kinds of some groups besides Kubernetes' own."""
     template = _templates.get(tuple(groups))
     if template is None:
-        template = _templates[tuple(groups)] = await _template(groups)
+        template = _templates[tuple(groups)] = await make_template(_definer(groups))
     store = Store(None, name, keep_objects=True, history=_HISTORY)
     random = Random(seed)  # noqa: S311 - a simulation wants repeats
     cluster = LogicalCluster(name, store, random=random)
     if clock is not None:
         cluster.clock = clock
-    now = cluster.timestamp()
-    for entry in template:
-        obj = entry.object
-        meta = {**obj["metadata"], "uid": cluster.new_uid(), "creationTimestamp": now}
-        await store.put(entry.key, {**obj, "metadata": meta}, expected=0)
-    store.compact()  # nobody has seen how it was before
+    await fill(cluster, template)
     return cluster
 
 
-async def _template(groups: Sequence[str]) -> list[Entry]:
+async def fill(cluster: LogicalCluster, template: Sequence[Entry]) -> None:
+    """Give an empty cluster what a template has."""
+    store, now = cluster.store, cluster.timestamp()
+    for entry in template:
+        obj = entry.object
+        meta = {**obj["metadata"], "uid": cluster.new_uid(), "creationTimestamp": now}
+        await store.put(entry.key, {**obj, "metadata": meta}, expected=0, like=obj)
+    store.compact()  # nobody has seen how it was before
+
+
+def _definer(groups: Sequence[str]) -> Callable[[InProcessClient], Awaitable[None]]:
+    async def define(client: InProcessClient) -> None:
+        for each in definitions(*groups):
+            await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), each)
+
+    return define
+
+
+async def make_template(define: Callable[[InProcessClient], Awaitable[None]]) -> list[Entry]:
+    """Make what new clusters begin with: what every cluster has, and what is defined there besides."""
     cluster = memory_cluster("template", seed=0)
     await bootstrap(cluster)
-    client = InProcessClient(cluster, ROOT)
-    for each in definitions(*groups):
-        await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), each)
+    await define(InProcessClient(cluster, ROOT))
     store, roles, reached = cluster.store, RoleAggregator(cluster), 0
     while store.revision > reached:  # roles are made of roles that are made of roles
         reached = store.revision

@@ -1,7 +1,9 @@
 """What a node reports of a pod at each stage of its life: the pieces of `status`, in the words of the kubelet."""
 
 from echelon.api.base import JSONObject
+from echelon.fleet.member import init_containers
 from echelon.fleet.member.decide.pods import read_pod
+from echelon.fleet.member.decide.scheduling import same_but_numbers
 
 _RESTART_SECONDS = 10.0
 _LONGEST_RESTART_SECONDS = 300.0
@@ -12,6 +14,13 @@ def backoff(attempt: int) -> float:
     return float(min(_RESTART_SECONDS * 2 ** min(attempt, 10), _LONGEST_RESTART_SECONDS))
 
 
+def pull_error(image: str, attempt: int) -> tuple[str, str]:
+    """Return the reason and the message for an image that cannot be pulled."""
+    if attempt:
+        return "ImagePullBackOff", f'Back-off pulling image "{image}"'
+    return "ErrImagePull", f'failed to pull and unpack image "{image}": not found'
+
+
 def images_of(pod: JSONObject) -> tuple[str, ...]:
     """Return the images that a pod runs."""
     return tuple(container.get("image") or "" for container in pod["spec"]["containers"])
@@ -19,10 +28,13 @@ def images_of(pod: JSONObject) -> tuple[str, ...]:
 
 def scheduled(pod: JSONObject, node: str, now: str) -> JSONObject:
     """Return the status of a pod that has just reached its node."""
-    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    first = bool(pod["spec"].get("initContainers"))
+    waiting = {"waiting": {"reason": "PodInitializing" if first else "ContainerCreating"}}
     status = _with_containers(pod, waiting, ready=False, restarts=0)
+    if first:
+        status |= init_containers.waiting(pod)
     conditions = [
-        _condition("Initialized", "True", now),
+        init_containers.initialized(pod, status, now),
         _not_ready("Ready", pod, now),
         _not_ready("ContainersReady", pod, now),
         _condition("PodScheduled", "True", now),
@@ -40,7 +52,14 @@ def unschedulable(pod: JSONObject, why: str, now: str) -> JSONObject:
     """Return the status of a pod for which there is no node."""
     missing = {**_condition("PodScheduled", "False", now), "reason": "Unschedulable", "message": why}
     status = pod.get("status") or {}
-    return {**status, "conditions": _merged(status.get("conditions") or [], [missing])}
+    conditions = status.get("conditions") or []
+    if any(c["type"] == "PodScheduled" and _same_kind(c, missing) for c in conditions):
+        return status
+    return {**status, "conditions": _merged(conditions, [missing])}
+
+
+def _same_kind(said: JSONObject, new: JSONObject) -> bool:
+    return said.get("reason") == new["reason"] and same_but_numbers(said.get("message") or "", new["message"])
 
 
 def waiting(pod: JSONObject, reason: str, message: str, now: str) -> JSONObject:
@@ -91,6 +110,20 @@ def evicted(pod: JSONObject, now: str) -> JSONObject:
     status = {**(pod.get("status") or {}), "phase": "Failed", "reason": "Evicted"}
     status["message"] = "The node was low on resource: ephemeral-storage."
     return _unready(pod, status, now, "PodFailed")
+
+
+def unheard_of(pod: JSONObject, now: str) -> JSONObject:
+    """Return the status of a pod whose node has fallen silent: nobody knows whether it serves."""
+    status = pod["status"]
+    return {**status, "conditions": _merged(status.get("conditions") or [], [_condition("Ready", "False", now)])}
+
+
+def expelled(pod: JSONObject, now: str) -> JSONObject:
+    """Return the status of a pod that is about to be deleted because of a taint of its node."""
+    why = {"reason": "DeletionByTaintManager", "message": "Taint manager: deleting due to NoExecute taint"}
+    status = pod["status"]
+    target = {**_condition("DisruptionTarget", "True", now), **why}
+    return {**status, "conditions": _merged(status.get("conditions") or [], [target])}
 
 
 def _terminated(pod: JSONObject, code: int, reason: str, now: str) -> JSONObject:

@@ -9,17 +9,22 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from echelon.fleet.member.cluster_index import DEPLOYMENTS, NODES, PODS, ClusterIndex
+from echelon.fleet.member.cluster_index import DEPLOYMENTS, NODES, PODS, SCHEDULER, ClusterIndex
 from echelon.fleet.member.decide.deployment_status import Moment
+from echelon.fleet.member.decide.scheduling import Taint
 from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
 from echelon.fleet.member.writing import Writer
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.storage.store import Key
 
-_RANK = {PODS: 0, NODES: 0, DEPLOYMENTS: 2}  # everything else in between
+_RANK = {PODS: 0, NODES: 0, SCHEDULER.resource: 0, DEPLOYMENTS: 2}  # everything else in between
 # A stamp has whole seconds, and clocks are not exact: look a little later than something is due.
 _LATER = 0.001
+_MOST_HEARD = 256
+_CROWD = 500  # pods from which on a workload is looked at only so often: each look is at all of them
+_REST_SECONDS = 0.1
+_STRIDE = 32  # objects that are seen to before others get a turn
 
 
 class PodTimers:
@@ -51,10 +56,15 @@ class MemberContext:
         self.writer = Writer(cluster)
         self.index = ClusterIndex()
         self.pod_timers = PodTimers()
+        self.node_orders: dict[str, bool] = {}  # nodes that the script takes down, or brings back, now
+        self.tainted: dict[tuple[str, Taint], float] = {}  # since when taints without a time are there
         self.began = 0.0  # by the loop's clock
         self._woken = woken
+        self._strides = 0
         self._dirty: tuple[dict[Key, None], ...] = ({}, {}, {})
         self._alarms: dict[Key, float] = {}
+        self._looked: dict[Key, float] = {}  # when workloads with a crowd of pods were looked at
+        self._heard: dict[Key, tuple[int, float]] = {}  # when controllers hear of a generation
 
     def elapsed(self) -> float:
         """Return the seconds since the start, which is what troubles are told in."""
@@ -68,6 +78,13 @@ class MemberContext:
         """Return the present moment, with the way in which it is written."""
         return Moment(self.now(), self.cluster.timestamp())
 
+    async def breathe(self, strides: int = 1) -> None:
+        """Let others have a turn, once in a while: a store in memory never makes anybody wait."""
+        self._strides += strides
+        if self._strides >= _STRIDE:
+            self._strides = 0
+            await asyncio.sleep(0)
+
     def wake(self, key: Key) -> None:
         """Look at an object soon."""
         self._dirty[_RANK.get(key.resource, 1)][key] = None
@@ -79,6 +96,29 @@ class MemberContext:
         if standing is None or moment < standing:
             self._alarms[key] = moment
             self.timers.after(max(0.0, moment - self.now()) + _LATER, partial(self._ring, key, moment))
+
+    def must_rest(self, key: Key) -> bool:
+        """Tell whether a workload was looked at just now and has too many pods for that; then it is woken later."""
+        entry = self.writer.latest(key)
+        if entry is None or self.index.count_of(entry.object["metadata"]["uid"]) < _CROWD:
+            self._looked.pop(key, None)
+            return False
+        now = self.now()
+        due = self._looked.get(key, now) + _REST_SECONDS
+        if key in self._looked and now < due:
+            self.wake_at(key, due)
+            return True
+        self._looked[key] = now
+        return False
+
+    def heard_at(self, key: Key, generation: int, lag: float) -> float:
+        """Return when a controller that is up to so many seconds behind hears of a generation of an object."""
+        known = self._heard.get(key)
+        if known is None or known[0] != generation:
+            known = self._heard[key] = (generation, self.now() + self.random.uniform(0, lag))
+            if len(self._heard) > _MOST_HEARD:
+                del self._heard[next(iter(self._heard))]
+        return known[1]
 
     def next(self) -> Key | None:
         """Take what is to be looked at next."""

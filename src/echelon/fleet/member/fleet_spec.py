@@ -1,7 +1,8 @@
 """A fleet in one line: "50 clusters; regions eu/us/ap; canary label on 2; image *:bad* fails on 1".
 
 Clauses are separated by semicolons and may come in any order. Which clusters a clause like "on 2" means is drawn from
-the seed, so one line and one seed are always the same fleet.
+the seed, so one line and one seed are always the same fleet. "nodes 4" gives every cluster four nodes, and
+"resource nvidia.com/gpu 8" gives every node eight GPUs, or whatever else pods may ask for by name.
 """
 
 import re
@@ -16,6 +17,7 @@ from echelon.fleet.member.trouble import (
     DiskFull,
     Flapping,
     ImageError,
+    NodeDown,
     Offline,
     Script,
     SlowApi,
@@ -40,6 +42,7 @@ class _Plan:
     environments: tuple[str, ...] = ("production",)
     versions: tuple[str, ...] = ("v1.36.1",)
     nodes: int = 1
+    resources: tuple[tuple[str, str], ...] = ()
     canaries: int = 0
     troubles: tuple[tuple[int | None, Trouble], ...] = field(default_factory=tuple)
 
@@ -72,6 +75,10 @@ _CLAUSES: tuple[tuple[str, Callable[[_Plan, re.Match[str]], _Plan]], ...] = (
     (rf"environments? {_LIST}", _names("environments")),
     (rf"versions? {_LIST}", _names("versions")),
     (r"nodes (?P<n>\d+)", lambda plan, m: replace(plan, nodes=int(m["n"]))),
+    (
+        r"resource (?P<name>[\w.-]+/[\w.-]+) (?P<n>\d+)",
+        lambda plan, m: replace(plan, resources=(*plan.resources, (m["name"], m["n"]))),
+    ),
     (r"canary(?: label)? on (?P<n>\d+)", lambda plan, m: replace(plan, canaries=int(m["n"]))),
     (rf"image (?P<image>\S+) fails{_ON}{_TIME}", _trouble(lambda m, b, e: ImageError(b, e, m["image"]))),
     (rf"image (?P<image>\S+) crashes{_ON}{_TIME}", _trouble(lambda m, b, e: CrashLoop(b, e, m["image"]))),
@@ -79,6 +86,7 @@ _CLAUSES: tuple[tuple[str, Callable[[_Plan, re.Match[str]], _Plan]], ...] = (
     (rf"slow api{_ON}{_TIME}", _trouble(lambda _, b, e: SlowApi(b, e))),
     (rf"flapping{_ON}{_TIME}", _trouble(lambda _, b, e: Flapping(b, e))),
     (rf"offline{_ON}{_TIME}", _trouble(lambda _, b, e: Offline(b, e))),
+    (rf"nodes? (?P<node>\S+) down{_ON}{_TIME}", _trouble(lambda m, b, e: NodeDown(b, e, m["node"]))),
     (rf"full disks?{_ON}{_TIME}", _trouble(lambda _, b, e: DiskFull(b, e))),
 )
 
@@ -126,7 +134,7 @@ def _profile(plan: _Plan, number: int, seed: int) -> Profile:
         region=region,
         environment=plan.environments[turn % len(plan.environments)],
         version=plan.versions[turn % len(plan.versions)],
-        nodes=(NodeShape(),) * plan.nodes,
+        nodes=(NodeShape(resources=dict(plan.resources)),) * plan.nodes,
         seed=seed,
     )
 

@@ -13,10 +13,12 @@ from echelon.fleet.member.act import (
     clone_sets,
     daemon_sets,
     deployments,
+    gangs,
     jobs,
     nodes,
     pods,
     replica_sets,
+    scheduler,
     stateful_sets,
 )
 from echelon.fleet.member.cluster_index import (
@@ -28,13 +30,16 @@ from echelon.fleet.member.cluster_index import (
     NODES,
     PODS,
     REPLICA_SETS,
+    SCHEDULER,
     STATEFUL_SETS,
+    WORKLOADS,
 )
 from echelon.fleet.member.context import MemberContext
+from echelon.fleet.member.gang_index import POD_GANGS
 from echelon.fleet.member.network import MemberClient, Network
 from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
-from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, Offline
+from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, NodeDown, Offline
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
@@ -48,6 +53,8 @@ _Sync = Callable[[MemberContext, Key], Awaitable[None]]
 _SYNC: dict[str, _Sync] = {
     PODS: pods.sync,
     NODES: nodes.sync,
+    SCHEDULER.resource: scheduler.sync,
+    POD_GANGS: gangs.sync,
     REPLICA_SETS: replica_sets.sync,
     STATEFUL_SETS: stateful_sets.sync,
     DAEMON_SETS: daemon_sets.sync,
@@ -83,6 +90,14 @@ class Member:
         """Make it reachable again."""
         self.network.set(offline=False)
 
+    async def fail_node(self, name: str) -> None:
+        """Let a node fall silent until it is restored; a script that speaks of it may do that, too."""
+        await nodes.set_down(self.context, name, down=True)
+
+    async def restore_node(self, name: str) -> None:
+        """Let a node be heard of again."""
+        await nodes.set_down(self.context, name, down=False)
+
     def client(self, user: User = ROOT, *, field_manager: str = "echelon") -> MemberClient:
         """Return a client from outside, which the member's troubles concern."""
         return MemberClient(InProcessClient(self.cluster, user, field_manager=field_manager), self.network, self.name)
@@ -104,6 +119,9 @@ class Member:
         script, timers = context.script, context.timers
         for moment in script.moments(CrashLoop, Flapping, DiskFull):
             timers.after(moment, self._trouble_changes)
+        for moment in script.moments(NodeDown):
+            timers.after(moment, self._nodes_change)
+        self._nodes_change()
         for moment in script.moments(Offline):
             timers.after(moment, self._reach_changes)
         self.network.delay = lambda: script.delay(context.elapsed())
@@ -146,6 +164,9 @@ class Member:
     async def _work(self) -> None:
         try:
             while (key := self.context.next()) is not None:
+                await self.context.breathe()
+                if key.resource in WORKLOADS and self.context.must_rest(key):
+                    continue
                 try:
                     await _SYNC[key.resource](self.context, key)
                 except StaleWrite:
@@ -162,6 +183,13 @@ class Member:
             self.context.wake(Key(NODES, "", name))
         for key in self.context.index.all_pods():
             self.context.wake(key)
+
+    def _nodes_change(self) -> None:
+        for name in self.context.index.nodes:
+            down = self.context.script.node_down(name, self.context.elapsed())
+            if down is not None:
+                self.context.node_orders[name] = down
+                self.context.wake(Key(NODES, "", name))
 
     def _reach_changes(self) -> None:
         self.network.set(offline=self.context.script.offline(self.context.elapsed()))

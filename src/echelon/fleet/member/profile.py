@@ -17,6 +17,7 @@ class NodeShape:
     pods: str = "110"
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()  # key, value, effect
+    resources: Mapping[str, str] = field(default_factory=dict)  # whatever else it has, such as nvidia.com/gpu
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Pace:
     start: float = 2.0
     spread: float = 0.4  # of the logarithm; 0 for always the median
     stop: float = 0.5
+    init: float = 1.0  # how long an init container runs
     job: float = 5.0  # how long a pod of a Job runs
+    lag: float = 0.0  # how far the controller of ReplicaSets may be behind that of Deployments, at most
 
     def start_seconds(self, random: Random) -> float:
         """Draw how long a pod takes to start."""

@@ -74,7 +74,14 @@ class DiskFull(_Span):
     node: str = "*"
 
 
-Trouble: TypeAlias = SlowStart | CrashLoop | ImageError | Flapping | Offline | SlowApi | DiskFull
+@dataclass(frozen=True)
+class NodeDown(_Span):
+    """Nodes whose name matches are not heard of; what is on them neither starts nor ends until they are back."""
+
+    node: str = "*"
+
+
+Trouble: TypeAlias = SlowStart | CrashLoop | ImageError | Flapping | Offline | SlowApi | DiskFull | NodeDown
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,11 @@ class Script:
     def disk_full(self, node: str, at: float) -> bool:
         """Tell whether the disk of a node is full now."""
         return any(isinstance(t, DiskFull) and t.holds(at) and fnmatchcase(node, t.node) for t in self.troubles)
+
+    def node_down(self, node: str, at: float) -> bool | None:
+        """Tell whether a node is down now; None if the script has nothing to say about it, ever."""
+        about = [t for t in self.troubles if isinstance(t, NodeDown) and fnmatchcase(node, t.node)]
+        return any(t.holds(at) for t in about) if about else None
 
     def offline(self, at: float) -> bool:
         """Tell whether the cluster is cut off now."""

@@ -50,6 +50,11 @@ class Writer:
         target = Target(resource, key.namespace)
         admission.check_namespace_lifecycle(self.cluster, target, key.name)
         body = self._admit(target, content, meta)
+        if conditions := (body.get("status") or {}).get("conditions"):
+            # Gates are there since this pod is, and not since the first of its template.
+            now = self.cluster.timestamp()
+            status = {**body["status"], "conditions": [{**each, "lastTransitionTime": now} for each in conditions]}
+            body = {**body, "status": status}
         stamped: JSONObject = {"name": key.name}
         if key.namespace:
             stamped["namespace"] = key.namespace

@@ -6,11 +6,13 @@ that a binding refers to, must be covered by rules that the writer holds, unless
 so only somebody who holds everything can make one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from echelon.api.base import JSONObject
+from echelon.hub.access.coverage import uncovered
 from echelon.hub.access.identity import MASTERS, User
-from echelon.hub.access.rbac import ALL, RBAC_GROUP, Attributes, Authorizer, Rule, parse_rules, quoted, url_covers
+from echelon.hub.access.rbac import ALL, RBAC_GROUP, Attributes, Authorizer, Rule, parse_rules, quoted
 from echelon.kube.errors import forbidden, not_found
 
 _EVERYTHING = parse_rules(
@@ -19,6 +21,7 @@ _EVERYTHING = parse_rules(
         {"nonResourceURLs": [ALL], "verbs": [ALL]},
     ]
 )
+_MOST_TOLD = 1000  # rights that a refusal names
 # Fields that the garbage collector writes; it holds no rights and must still be able to finish a deletion.
 _COLLECTOR_FIELDS = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion"})
 
@@ -59,59 +62,15 @@ def check_binding(
 def escalation_error(authorizer: Authorizer, user: User, namespace: str, rules: Iterable[Rule]) -> str:
     """Say which of the rules the user does not hold in the namespace; nothing if all are held."""
     held, problems = authorizer.rules_for(user, namespace)
-    lacking = uncovered(held, rules)
+    lacking = list(islice(uncovered(held, rules), _MOST_TOLD + 1))
     if not lacking:
         return ""
-    described = sorted({_compact(rule) for rule in _merged(lacking)})
+    described = sorted({_compact(rule) for rule in _merged(lacking[:_MOST_TOLD])})
     text = (
         f"user {quoted(user.name)} (groups={_quoted_list(user.groups)}) is attempting to grant RBAC permissions "
-        "not currently held:\n" + "\n".join(described)
+        "not currently held:\n" + "\n".join(described) + ("\nand more" if len(lacking) > _MOST_TOLD else "")
     )
     return f"{text}; resolution errors: [{problems}]" if problems else text
-
-
-def uncovered(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[JSONObject]:
-    """Return the smallest parts of the wanted rules that no single held rule covers."""
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(own, part) for own in held)]
-
-
-def _parts(rule: Rule) -> Iterator[JSONObject]:
-    """Split a rule until every part has one of each: then one held rule covers a part, or none does."""
-    wire = rule.wire
-    verbs: list[str] = wire.get("verbs") or []
-    for group in wire.get("apiGroups") or ():
-        for resource in wire.get("resources") or ():
-            for verb in verbs:
-                part = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-                for name in wire.get("resourceNames") or ():
-                    yield {**part, "resourceNames": [name]}
-                if not wire.get("resourceNames"):
-                    yield part
-    for url in rule.urls:
-        for verb in verbs:
-            yield {"nonResourceURLs": [url], "verbs": [verb]}
-
-
-def _covers(own: Rule, part: JSONObject) -> bool:
-    verb = part["verbs"][0]
-    if verb not in own.verbs and ALL not in own.verbs:
-        return False
-    if "nonResourceURLs" in part:
-        # A rule that is limited to names is about objects, whatever else it lists.
-        return not own.names and any(url_covers(url, part["nonResourceURLs"][0]) for url in own.urls)
-    group, resource = part["apiGroups"][0], part["resources"][0]
-    return (
-        (group in own.groups or ALL in own.groups)
-        and _covers_resource(own, resource)
-        and (not own.names or ("resourceNames" in part and part["resourceNames"][0] in own.names))
-    )
-
-
-def _covers_resource(own: Rule, resource: str) -> bool:
-    if resource in own.resources or ALL in own.resources:
-        return True
-    _, slash, subresource = resource.partition("/")
-    return bool(slash) and f"*/{subresource}" in own.resources
 
 
 def _merged(parts: Iterable[JSONObject]) -> Iterator[JSONObject]:

@@ -83,11 +83,15 @@ class FieldSet:
 
     def __sub__(self, other: "FieldSet") -> "FieldSet":
         """Remove members; what is below a removed member stays."""
-        return FieldSet(_remaining(self.root, other.root, below=False)) if other.root else self
+        return self if self._is_apart(other) else FieldSet(_remaining(self.root, other.root, below=False))
 
     def without(self, other: "FieldSet") -> "FieldSet":
         """Remove members and everything below them."""
-        return FieldSet(_remaining(self.root, other.root, below=True)) if other.root else self
+        return self if self._is_apart(other) else FieldSet(_remaining(self.root, other.root, below=True))
+
+    def _is_apart(self, other: "FieldSet") -> bool:
+        """Tell whether no member can be in both. The status is written by others than the rest of an object."""
+        return self.root.keys().isdisjoint(other.root)
 
     def paths(self) -> Iterator[Path]:
         """Iterate over the members, those of a level before those below it, each level in order."""

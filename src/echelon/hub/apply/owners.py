@@ -48,7 +48,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     def owning(self, fields: FieldSet) -> "Owner":
         """Return the owner with other fields."""
-        return self if fields == self.fields else replace(self, fields=fields, entry=None)
+        return self if fields is self.fields or fields == self.fields else replace(self, fields=fields, entry=None)
 
     def again(self, time: str) -> "Owner":
         """Return the owner after one more write of the same fields."""

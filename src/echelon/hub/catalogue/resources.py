@@ -18,6 +18,7 @@ from echelon.api.schema import schema_of
 from echelon.hub.catalogue import events
 from echelon.hub.catalogue.table import Printer
 from echelon.hub.schema.cel import Rules
+from echelon.hub.schema.known_parts import KnownParts
 from echelon.hub.schema.structural import Structural
 from echelon.hub.schema.validation import Validator
 
@@ -54,6 +55,11 @@ class Resource:
     def rules(self) -> Rules:
         """Compile the CEL rules."""
         return Rules.compile(self.schema)
+
+    @cached_property
+    def known_parts(self) -> KnownParts:
+        """What was admitted before."""
+        return KnownParts()
 
     @cached_property
     def printer(self) -> Printer:

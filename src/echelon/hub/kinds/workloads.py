@@ -7,6 +7,7 @@ from echelon.api import labels
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.kinds import pods
 from echelon.hub.kinds.strategy import Strategy, anything_but_status_changed, immutable, no_finalizers
 from echelon.kube.errors import Cause
 
@@ -47,11 +48,13 @@ def _fill_template(obj: JSONObject) -> JSONObject:
     return spec
 
 
-def _create_pod(_cluster: LogicalCluster, obj: JSONObject, _user: User) -> None:
+def _create_pod(cluster: LogicalCluster, obj: JSONObject, _user: User) -> None:
     spec = obj.setdefault("spec", {})
     _fill_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
-    obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+    pods.bear_failing_nodes(spec)
+    gated = pods.gated_conditions(spec, cluster.timestamp())
+    obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"]), **gated}
 
 
 def quality_of_service(pod_spec: JSONObject) -> str:
@@ -81,8 +84,9 @@ def _check_pod(new: JSONObject, old: JSONObject | None) -> list[Cause]:
     spec = new.get("spec") or {}
     if not spec.get("containers"):
         return [Cause("spec.containers", "Required value", "FieldValueRequired")]
-    if old is None or _fixed_part(spec) == _fixed_part(old.get("spec") or {}):
-        return []
+    causes = pods.check_gates(spec, old and old.get("spec"))
+    if causes or old is None or _fixed_part(spec, old) == _fixed_part(old.get("spec") or {}, old):
+        return causes
     why = (
         "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
         "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
@@ -91,9 +95,11 @@ def _check_pod(new: JSONObject, old: JSONObject | None) -> list[Cause]:
     return [Cause("spec", why, "FieldValueForbidden")]
 
 
-def _fixed_part(spec: JSONObject) -> JSONObject:
+def _fixed_part(spec: JSONObject, old: JSONObject) -> JSONObject:
     loose = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates", "nodeName")
     fixed = {name: value for name, value in spec.items() if name not in loose}
+    if (old.get("spec") or {}).get("schedulingGates"):
+        fixed = pods.without_place(fixed)
     for name in _CONTAINER_LISTS:
         if name in fixed:
             fixed[name] = [{k: v for k, v in c.items() if k not in ("image", "resources")} for c in fixed[name]]

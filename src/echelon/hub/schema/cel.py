@@ -20,7 +20,7 @@ from echelon.api.base import JSON, JSONObject
 from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
 from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import MISSING, correlated, unchanged
-from echelon.hub.schema.seen_fields import fields_seen, showing
+from echelon.hub.schema.seen_fields import View, fields_seen
 from echelon.kube.errors import Cause
 
 __all__ = ["CEL_AVAILABLE", "CompileError", "EvaluationError", "Program", "RuleError", "Rules", "compile_expression"]
@@ -86,15 +86,34 @@ class _Node:
     items: "_Node | None" = None
     all_of: tuple["_Node", ...] = ()
 
+    def part(self, name: str) -> "_Node | None":
+        """Return what a field of an object is checked by; None if that is nothing."""
+        if (part := self.properties.get(name)) is not None or self.others is None:
+            return part
+        return self.others if name not in (self.schema.get("properties") or {}) else None
+
+    def step(self, path: str, name: str) -> str:
+        """Return the path of a field."""
+        step = causes.step(name)
+        if name not in self.properties:
+            return f"{path}[{step}]"
+        return f"{path}.{step}" if path else step
+
     @cached_property
-    def shown(self) -> _Convert:
-        """Makes what the rules see that do not look back."""
-        texts = [text for rule in self.rules if rule.old == "none" for text in rule.texts]
-        seen, convert = fields_seen(texts), self.convert or (lambda value: value)
-        if seen is None:
-            return convert
-        show = showing(seen, self.schema, escape)
-        return lambda value: convert(show(value))
+    def view(self) -> View | None:
+        """What the rules see that do not look back; None if that is everything."""
+        seen = fields_seen(text for rule in self.rules if rule.old == "none" for text in rule.texts)
+        return None if seen is None else View(seen, self.schema, escape)
+
+    def shown(self, value: JSON) -> JSON:
+        """Return what the rules see that do not look back, as they see it."""
+        seen = value if self.view is None else self.view.of(value)
+        return seen if self.convert is None else self.convert(seen)
+
+    def says_the_same(self, value: JSON, old: JSON) -> bool:
+        """Whether the rules here, without those below, see nothing that they did not see in the old value."""
+        same = self.view is not None and self.view.is_same(value, old)
+        return same and all(rule.old == "none" for rule in self.rules)
 
     @cached_property
     def ratchets(self) -> bool:
@@ -126,20 +145,32 @@ class Rules:
             raise RuleError("", {}, f"a schema may have at most {MAX_RULES} rules, this one has {count}")
         return cls(_compile(schema, schema, ""))
 
+    @property
+    def are_content(self) -> bool:
+        """Whether they can find nothing in an object that they accepted, and that did not change."""
+        return self._root is None or self._root.ratchets
+
     def evaluate(
-        self, obj: JSON, old: JSON = None, *, after: Iterable[Cause] = (), accepted: bool = False
+        self,
+        obj: JSON,
+        old: JSON = None,
+        *,
+        after: Iterable[Cause] = (),
+        accepted: bool = False,
+        sound: frozenset[str] = frozenset(),
     ) -> list[Cause]:
         """Return which rules an object breaks, as an update of `old` if there is one.
 
         `after` is what the schema found: rules may rely on types and sizes, so some findings keep them from being run.
         `accepted` says that `old` was taken under these very rules. Else they may have come later, and then one that
-        has no value for what did not change, as opposed to a bad one, is told all the same.
+        has no value for what did not change, as opposed to a bad one, is told all the same. `sound` are fields
+        at the top of a new object about which nobody complained when another one had the same.
         """
         if self._root is None:
             return []
         if any(cause.reason in _BLOCKING for cause in after):
             return [causes.invalid("<nil>", None, _NOT_CHECKED)]
-        walk = _Evaluation(accepted=accepted)
+        walk = _Evaluation(accepted=accepted, sound=sound)
         # An object as a whole is never excused: Kubernetes finds it changed even where nothing was.
         walk.node(self._root, obj, MISSING if old is None else old, "", ratchet=MISSING)
         return walk.found
@@ -287,9 +318,10 @@ def _as_bytes(value: JSON) -> JSON:
 class _Evaluation:
     """One walk over one object."""
 
-    def __init__(self, *, accepted: bool) -> None:
+    def __init__(self, *, accepted: bool, sound: frozenset[str]) -> None:
         self.found: list[Cause] = []
         self._accepted = accepted
+        self._sound = sound
         self._left = MAX_EVALUATIONS
 
     def node(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
@@ -298,21 +330,18 @@ class _Evaluation:
             return
         if self._accepted and value is old and value is ratchet and node.ratchets:
             return
-        if node.rules:
+        # What was taken is true of a whole object, for there nothing is excused.
+        if node.rules and not (self._accepted and not path and node.says_the_same(value, old)):
             self._check(node, value, old, path, ratchet)
         for each in node.all_of:
             self.node(each, value, old, path, MISSING)
         if value.__class__ is dict:
             before = old if old.__class__ is dict else {}
             for name, each in value.items():
-                part = node.properties.get(name)
-                step = causes.step(name)
-                at = f"{path}.{step}" if path else step
-                if part is None and node.others is not None and name not in (node.schema.get("properties") or {}):
-                    part, at = node.others, f"{path}[{step}]"
-                if part is not None:
+                part = node.part(name)
+                if part is not None and (path or name not in self._sound):
                     was = before.get(name, MISSING)
-                    self.node(part, each, was, at, _deeper(ratchet, value, old, was))
+                    self.node(part, each, was, node.step(path, name), _deeper(ratchet, value, old, was))
         elif value.__class__ is list and node.items is not None:
             find = correlated(node.schema, old)
             for index, each in enumerate(value):

@@ -16,6 +16,7 @@ from echelon.api.base import JSON, JSONObject
 Fields: TypeAlias = dict[str, Any]
 
 _SELF = re.compile(r"\bself\b((?:\.[A-Za-z_][A-Za-z0-9_]*)*)(\s*\()?")
+_ABSENT = object()
 _COMMENT = "//"  # may stand between a name and the parenthesis that makes it a function
 
 
@@ -45,25 +46,38 @@ def _add(seen: Fields, names: list[str]) -> None:
     seen[last] = None
 
 
-def showing(seen: Fields, schema: JSON, spelled: Callable[[str], str | None]) -> Callable[[JSON], JSON]:
-    """Make a function that leaves nothing but these fields; `spelled` is how rules spell the name of a property."""
-    known: JSONObject = schema if isinstance(schema, dict) else {}
-    properties: JSONObject = known.get("properties") or {}
-    names = {spelling: name for name in properties if (spelling := spelled(name)) is not None}
-    wanted = {
-        (name := names.get(spelling, spelling)): None
-        if inner is None
-        else showing(inner, properties.get(name, known.get("additionalProperties")), spelled)
-        for spelling, inner in seen.items()
-    }
+class View:
+    """What is shown of a value: these fields and nothing else."""
 
-    def shown(value: JSON) -> JSON:
+    def __init__(self, seen: Fields, schema: JSON, spelled: Callable[[str], str | None]) -> None:
+        """`spelled` is how rules spell the name of a property."""
+        known: JSONObject = schema if isinstance(schema, dict) else {}
+        properties: JSONObject = known.get("properties") or {}
+        names = {spelling: name for name in properties if (spelling := spelled(name)) is not None}
+        self._parts: dict[str, View | None] = {
+            (name := names.get(spelling, spelling)): None
+            if inner is None
+            else View(inner, properties.get(name, known.get("additionalProperties")), spelled)
+            for spelling, inner in seen.items()
+        }
+
+    def of(self, value: JSON) -> JSON:
+        """Return what is shown of a value."""
         if value.__class__ is not dict:
             return value
         return {
-            name: value[name] if inner is None else inner(value[name])
-            for name, inner in wanted.items()
+            name: value[name] if inner is None else inner.of(value[name])
+            for name, inner in self._parts.items()
             if name in value
         }
 
-    return shown
+    def is_same(self, one: JSON, other: JSON) -> bool:
+        """Whether two values have the very same there, and not just equal ones."""
+        if one.__class__ is not dict or other.__class__ is not dict:
+            return one is other
+        return all(
+            one.get(name, _ABSENT) is other.get(name, _ABSENT)
+            if inner is None
+            else inner.is_same(one.get(name, _ABSENT), other.get(name, _ABSENT))
+            for name, inner in self._parts.items()
+        )

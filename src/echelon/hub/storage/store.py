@@ -163,17 +163,24 @@ class Store:
         return self.get(key)
 
     def put(
-        self, key: Key, obj: JSONObject, *, expected: int | None = None, admitted_by: object = None
+        self,
+        key: Key,
+        obj: JSONObject,
+        *,
+        expected: int | None = None,
+        admitted_by: object = None,
+        like: JSONObject | None = None,
     ) -> Awaitable[Entry]:
         """Write an object and stamp its resource version. It is latest at once; await the result for committed.
 
-        The object must not be modified afterwards. Raises `StaleWrite`, at once, when the key does not have the
-        expected revision.
+        The object must not be modified afterwards. A new one may be made of parts of another, which it is `like`: they
+        are held once already, and nobody has to look whether they are. Raises `StaleWrite`, at once, when the key does
+        not have the expected revision.
         """
         before = self._check(key, expected)
         if before is None:
             key = Key(_once(key.resource), _once(key.namespace), key.name)
-            return self._write(_ADDED, key, obj, None, admitted_by)
+            return self._write(_ADDED, key, obj, None, admitted_by, like=like)
         return self._write(_MODIFIED, before.key, obj, before, admitted_by)
 
     def remove(self, key: Key, final: JSONObject, *, expected: int | None = None) -> Awaitable[Entry]:
@@ -252,7 +259,14 @@ class Store:
         return before
 
     def _write(
-        self, kind: EventType, key: Key, obj: JSONObject, before: Entry | None, admitted_by: object = None
+        self,
+        kind: EventType,
+        key: Key,
+        obj: JSONObject,
+        before: Entry | None,
+        admitted_by: object = None,
+        *,
+        like: JSONObject | None = None,
     ) -> Awaitable[Entry]:
         revision = self._assigned + 1
         # Only what changes is copied: the rest of the object may be shared with the version before it.
@@ -263,7 +277,7 @@ class Store:
         if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
             raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
         if self._keep_objects:
-            stamped = with_shared_parts(stamped, before.decoded if before is not None else None)
+            stamped = with_shared_parts(stamped, before.decoded if before is not None else like)
             labels = stamped["metadata"].get("labels") or _NO_LABELS
             entry = Entry(key, revision, created, labels, None, stamped, admitted_by)
         else:

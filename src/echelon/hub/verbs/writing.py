@@ -13,6 +13,7 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.json_equality import is_same
 from echelon.hub import apply
+from echelon.hub.access.rbac import Attributes, refusal
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.schema import causes
@@ -49,6 +50,9 @@ SERVER_OWNED = (
 )
 
 
+_PRECONDITIONS = ("uid", "resourceVersion")
+
+
 async def create(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
     """Store a new object."""
     obj = admission.admit_body(target.resource, body, request)
@@ -78,6 +82,8 @@ async def patch(cluster: LogicalCluster, target: Target, change: Change, request
     resource, old = target.resource, latest(cluster, target)
     before = resource.outgoing(old.object)
     changed = change(before)
+    if old.admitted_by is resource and resource.rules.are_content and _is_untouched(changed, before):
+        return _confirm(cluster, target, old, changed["metadata"], request)
     try:
         admitted = before if old.admitted_by is resource else None
         new = admission.admit_body(resource, changed, request, admitted=admitted)
@@ -90,6 +96,29 @@ async def patch(cluster: LogicalCluster, target: Target, change: Change, request
         return await _update(cluster, target, old, new, request, before=before)
     except admission.Undecodable as error:
         raise _bad_patch(error) from None
+
+
+def _is_untouched(changed: JSONObject, before: JSONObject) -> bool:
+    """Whether a patch says at most which object it is meant for, and in which state."""
+    if changed.keys() != before.keys():
+        return False
+    if any(value is not before[name] for name, value in changed.items() if name != "metadata"):
+        return False
+    meta, known = changed["metadata"], before["metadata"]
+    return (
+        meta.__class__ is dict
+        and meta.keys() == known.keys()
+        and all(value is known[name] or (name in _PRECONDITIONS and type(value) is str) for name, value in meta.items())
+    )
+
+
+def _confirm(cluster: LogicalCluster, target: Target, old: Entry, meta: JSONObject, request: Request) -> Written:
+    """Answer a patch that changes nothing: whoever sends one wants to know whether this is still the object."""
+    before = target.resource.outgoing(old.object)
+    _check_same(target, before, {"metadata": meta})
+    admission.check_preconditions(target, old, meta["uid"], meta["resourceVersion"])
+    enforce(cluster, target, request, new=before, old=before)
+    return Written(before, old)
 
 
 def _bad_patch(error: errors.BadRequest) -> errors.Invalid:
@@ -136,11 +165,28 @@ async def server_side_apply(
     merged = resource.structural.prune(merged)[0]
     resource.structural.default(merged)
     if old is None or before is None:
+        _check_may_create(cluster, target, request)
         return await _create(cluster, target, merged, request, managed)
     _check_same(target, before, config)
     for name in ("uid", "resourceVersion"):  # preconditions of the config, not fields to merge
         merged["metadata"][name] = config["metadata"].get(name, "")
     return await _update(cluster, target, old, merged, request, before=before, managed=managed)
+
+
+def _check_may_create(cluster: LogicalCluster, target: Target, request: Request) -> None:
+    """Raise Forbidden if a patch would make an object that its sender may only change."""
+    kind = target.resource.kind
+    asked = Attributes(
+        user=request.user,
+        verb="create",
+        group=kind.group,
+        resource=kind.plural,
+        namespace=target.namespace,
+        name=target.name,
+    )
+    decision = cluster.authorizer.authorize(asked)
+    if not decision.allowed:
+        raise refusal(asked, decision)
 
 
 async def _create(
@@ -209,7 +255,8 @@ async def _update(
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
     admission.validate(target, new, before, accepted=old.admitted_by is resource)
-    _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
+    if new != before:
+        _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
     enforce(cluster, target, request, new=new, old=before)
     if is_same(new, before):
         return Written(before, old)

@@ -5,11 +5,12 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.fleet.member.decide.clone_set import CloneSetView, Step, decide, promoted, status
 from echelon.fleet.member.decide.pods import PodView
+from tests.examples import examples
 
 NOW = 1000.0
 
@@ -103,7 +104,7 @@ def test_the_status_counts_by_revision() -> None:
     assert (said["currentRevision"], said["updateRevision"]) == ("o", "n")
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.data())
 def test_an_update_stays_within_its_limits_and_stops_at_the_partition(data: st.DataObject) -> None:
     replicas = data.draw(st.integers(1, 10))

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.fleet.member.decide.deployment import DeploymentView, SetView, Step, decide
+from tests.examples import examples
 
 
 def a_set(
@@ -130,7 +131,7 @@ class World:
         return bool(step)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.data())
 def test_a_rollout_stays_within_its_limits_and_ends(data: st.DataObject) -> None:
     replicas = data.draw(st.integers(0, 12))

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.fleet.member.decide.pods import PodView
 from echelon.fleet.member.decide.stateful_set import StatefulSetView, Step, decide, status
+from tests.examples import examples
 
 NOW = 1000.0
 GONE = "-"
@@ -112,7 +113,7 @@ def test_the_status_is_complete_when_every_pod_is_new_and_ready() -> None:
     assert (said["currentRevision"], said["currentReplicas"], said["replicas"]) == ("n", 3, 3)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_an_update_stays_within_its_limit_and_ends(data: st.DataObject) -> None:
     replicas = data.draw(st.integers(1, 8))

@@ -15,7 +15,7 @@ from echelon.hub.storage.store import Key
 
 
 async def sync(context: MemberContext, key: Key) -> None:
-    """Take one step of an update, or report."""
+    """Take one step of an update, and report on the pods that were there before: what came of it wakes this again."""
     entry = context.writer.latest(key)
     if entry is None or "deletionTimestamp" in entry.object["metadata"]:
         return
@@ -32,8 +32,6 @@ async def sync(context: MemberContext, key: Key) -> None:
     await delete_pods(context, key.namespace, step.delete)
     for name in step.mark:
         await _mark(context, Key(PODS, key.namespace, name))
-    if step:
-        return
     if view.min_ready_seconds and (moment := next_availability(pods, view.min_ready_seconds, view.now)):
         context.wake_at(key, moment)
     selector = str(labels.from_label_selector(obj["spec"]["selector"]))

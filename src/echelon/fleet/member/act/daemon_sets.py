@@ -5,17 +5,18 @@ from echelon.fleet.member.act.making import delete_pods, keep_revision, make_pod
 from echelon.fleet.member.cluster_index import PODS
 from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide import daemon_set
+from echelon.fleet.member.decide.affinity import pinned_node, place_of
 from echelon.fleet.member.decide.budgets import daemon_set_limits
 from echelon.fleet.member.decide.daemon_set import DaemonSetView
 from echelon.fleet.member.decide.pods import REVISION_LABEL, PodView, next_availability
 from echelon.fleet.member.decide.revisions import with_label
-from echelon.fleet.member.decide.scheduling import DISK_PRESSURE, pinned_node, selected, untolerated
+from echelon.fleet.member.decide.scheduling import DISK_PRESSURE, NOT_READY, UNREACHABLE, untolerated
 from echelon.hub.storage.store import Key
 
 # What the pods of a DaemonSet put up with: they belong to the node, whatever its state.
 _TOLERATIONS = [
-    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
-    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
+    {"key": NOT_READY, "operator": "Exists", "effect": "NoExecute"},
+    {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"},
     {"key": DISK_PRESSURE, "operator": "Exists", "effect": "NoSchedule"},
     {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
     {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
@@ -51,7 +52,8 @@ def _view(context: MemberContext, obj: JSONObject, revision: str) -> DaemonSetVi
     spec, namespace = obj["spec"], obj["metadata"]["namespace"]
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
-    nodes = _nodes(context, spec["template"]["spec"])
+    running = {pod.node for pod in context.index.pods_of(obj["metadata"]["uid"])}
+    nodes = _nodes(context, spec["template"]["spec"], running)
     surge, unavailable = daemon_set_limits(rolling.get("maxSurge", 0), rolling.get("maxUnavailable", 1), len(nodes))
     pods: dict[str, tuple[PodView, ...]] = {}
     for pod in context.index.pods_of(obj["metadata"]["uid"]):
@@ -70,13 +72,14 @@ def _view(context: MemberContext, obj: JSONObject, revision: str) -> DaemonSetVi
     )
 
 
-def _nodes(context: MemberContext, pod_spec: JSONObject) -> tuple[str, ...]:
-    tolerations = [*(pod_spec.get("tolerations") or ()), *_TOLERATIONS]
-    fit = (
-        node.name
-        for node in context.index.nodes.values()
-        if selected(pod_spec, node) and untolerated(tolerations, node.taints) is None
-    )
+def _nodes(context: MemberContext, pod_spec: JSONObject, running: set[str]) -> tuple[str, ...]:
+    """Return the nodes that should run a pod. One that does goes on, as long as the node only takes no new pods."""
+    tolerations, place = [*(pod_spec.get("tolerations") or ()), *_TOLERATIONS], place_of(pod_spec)
+    fit = []
+    for node in context.index.nodes.values():
+        taints = [each for each in node.taints if node.name not in running or each[2] == "NoExecute"]
+        if place.allows(node.name, node.labels) and untolerated(tolerations, taints) is None:
+            fit.append(node.name)
     return tuple(sorted(fit))
 
 

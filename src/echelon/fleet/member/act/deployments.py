@@ -19,7 +19,11 @@ _OWN = (REVISION, HISTORY, DESIRED, MOST, "kubectl.kubernetes.io/last-applied-co
 
 
 async def sync(context: MemberContext, key: Key) -> None:
-    """Take one step of a rollout, or report."""
+    """Take one step of a rollout, and report how things were before it.
+
+    So the generation counts as observed while the counts are still those of the step before: as with the real one,
+    whose status says nothing of what it has just told its ReplicaSets. Only a new ReplicaSet is in it.
+    """
     entry = context.writer.latest(key)
     if entry is None or "deletionTimestamp" in entry.object["metadata"]:
         return
@@ -29,15 +33,18 @@ async def sync(context: MemberContext, key: Key) -> None:
     view = _view(context, obj, sets, current)
     step = deployment.decide(view)
     if step.create is not None:
-        await _create(context, entry, sets, step.create, view)
-        return
+        current = await _create(context, entry, sets, step.create, view)
+        if current is None:
+            return  # under another name, the next time
+        sets[current.key.name] = current
+        view = _view(context, obj, sets, current)
+        step = deployment.decide(view)
     await _resize(context, sets, step, view)
-    if current is not None:
-        changed = await _renumber(context, sets, current)
-        if step or changed:
-            return  # what came of it wakes this again, and then it is reported
+    if current is not None and await _renumber(context, sets, current):
+        return  # the condition tells which ReplicaSet it is about
     await _report(context, entry, view, current)
-    await _clean_up(context, obj, view, sets)
+    if not step:
+        await _clean_up(context, obj, view, sets)
 
 
 def _sets(context: MemberContext, obj: JSONObject) -> dict[str, Entry]:
@@ -97,7 +104,8 @@ def _number(text: str | None) -> int | None:
 
 async def _create(
     context: MemberContext, entry: Entry, sets: dict[str, Entry], size: int, view: DeploymentView
-) -> None:
+) -> Entry | None:
+    """Make the ReplicaSet of the present template and return it; nothing if its name is taken."""
     obj, spec = entry.object, entry.object["spec"]
     status = obj.get("status") or {}
     collisions = status.get("collisionCount", 0)
@@ -105,7 +113,7 @@ async def _create(
     key = Key(REPLICA_SETS, entry.key.namespace, f"{entry.key.name}-{hashed}")
     if context.writer.latest(key) is not None:  # somebody else's, or another template: take another name
         await context.writer.replace(entry, status={**status, "collisionCount": collisions + 1})
-        return
+        return None
     template = with_label(without_hash(spec["template"]), HASH_LABEL, hashed)
     selector = spec["selector"]
     labels = {**(selector.get("matchLabels") or {}), HASH_LABEL: hashed}
@@ -124,7 +132,7 @@ async def _create(
         "annotations": notes,
         "ownerReferences": [reference_to(obj)],
     }
-    await context.writer.create(key, content, meta)
+    return await context.writer.create(key, content, meta)
 
 
 def _revision(entry: Entry) -> int:

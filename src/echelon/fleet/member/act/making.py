@@ -18,6 +18,7 @@ async def make_pod(context: MemberContext, owner: JSONObject, template: JSONObje
     wanted = template.get("spec") or {}
     content = {"spec": {**wanted, **spec} if spec else wanted}
     await context.writer.create(Key(PODS, namespace, name), content, own)
+    await context.breathe()
 
 
 def free_name(context: MemberContext, namespace: str, prefix: str) -> str:
@@ -34,6 +35,7 @@ async def delete_pods(context: MemberContext, namespace: str, names: tuple[str, 
         entry = context.writer.latest(Key(PODS, namespace, name))
         if entry is not None:
             await context.writer.delete(entry)
+            await context.breathe()
 
 
 async def keep_revision(context: MemberContext, owner: JSONObject, *, limit: int, used: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""The scheduler and the kubelets of a member: pods find a node, start, crash, become ready, end.
+"""The kubelets of a member: pods that have a node start, crash, become ready, end.
 
 A pod's life is a chain of steps, each due at a moment that was drawn when the one before was done. What is due is
 remembered by pod and not stored: after a restart of the process a pod begins its present step anew, as it does when a
@@ -8,10 +8,10 @@ kubelet restarts.
 from functools import partial
 
 from echelon.api.base import JSONObject
-from echelon.fleet.member import containers
+from echelon.fleet.member import containers, init_containers
+from echelon.fleet.member.act import initializing
 from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide.pods import PodView
-from echelon.fleet.member.decide.scheduling import choose
 from echelon.hub.storage.store import Entry, Key
 
 
@@ -21,6 +21,9 @@ async def sync(context: MemberContext, key: Key) -> None:
     if entry is None or pod is None:
         return
     pod_timers = context.pod_timers
+    if _is_out_of_reach(context, pod):
+        pod_timers.forget(pod.uid)  # when the node is back, it begins its present step anew
+        return
     step = pod_timers.due.pop(pod.uid, "")
     if pod.terminating:
         if step == "end":
@@ -31,37 +34,28 @@ async def sync(context: MemberContext, key: Key) -> None:
     elif pod.ended:
         pod_timers.awaited.pop(pod.uid, None)
     elif not pod.node:
-        await _schedule(context, entry, pod)
+        return  # the scheduler knows of it
     elif step:
         await _STEPS[step](context, entry, pod)
     elif pod.uid not in pod_timers.awaited:
         await _resume(context, entry, pod)
 
 
-async def _schedule(context: MemberContext, entry: Entry, pod: PodView) -> None:
-    obj, index = entry.object, context.index
-    node, why = choose(obj["spec"], pod.requests, index.nodes.values(), index.usage)
-    now = context.cluster.timestamp()
-    if node:
-        index.unscheduled.pop(entry.key, None)
-        spec = {**obj["spec"], "nodeName": node}
-        new = {**obj, "spec": spec}
-        await context.cluster.store.put(
-            entry.key, {**new, "status": containers.scheduled(new, node, now)}, expected=entry.revision
-        )
-        return
-    index.unscheduled[entry.key] = None
-    status = containers.unschedulable(obj, why, now)
-    if status != obj.get("status"):
-        await context.writer.replace(entry, status=status)
+def _is_out_of_reach(context: MemberContext, pod: PodView) -> bool:
+    node = context.index.nodes.get(pod.node)
+    return node is not None and not node.ready
 
 
 async def _resume(context: MemberContext, entry: Entry, pod: PodView) -> None:
     """Take up a pod that nobody is taking care of: new on its node, known from before, or fallen into trouble."""
     images, at = containers.images_of(entry.object), context.elapsed()
     if pod.phase == "Pending" or not _runs(entry.object):
-        pause = context.profile.pace.start_seconds(context.random) * context.script.start_factor(images, at)
-        _await(context, entry.key, pod, "start", pause)
+        number = init_containers.current(entry.object)
+        if number is not None and (number > 0 or init_containers.is_running(entry.object, number)):
+            await _initialize(context, entry, pod)
+        else:
+            pause = context.profile.pace.start_seconds(context.random) * context.script.start_factor(images, at)
+            _await(context, entry.key, pod, "start" if number is None else "initialize", pause)
     elif crash := context.script.crash(images, at):
         _await(context, entry.key, pod, "crash", crash.after_seconds)
     elif _is_job(entry.object):
@@ -70,6 +64,18 @@ async def _resume(context: MemberContext, entry: Entry, pod: PodView) -> None:
         _await(context, entry.key, pod, "ready", _probe_delay(entry.object))
     elif flapping := context.script.flapping(images, at):
         _await(context, entry.key, pod, "flap", flapping.ready_seconds)
+
+
+async def _initialize(context: MemberContext, entry: Entry, pod: PodView, *, over: bool = False) -> None:
+    step, seconds = await initializing.go_on(context, entry, pod, over=over)
+    if step:
+        _await(context, entry.key, pod, step, seconds)
+    else:
+        context.pod_timers.awaited.pop(pod.uid, None)
+
+
+async def _initialized(context: MemberContext, entry: Entry, pod: PodView) -> None:
+    await _initialize(context, entry, pod, over=True)
 
 
 async def _start(context: MemberContext, entry: Entry, pod: PodView) -> None:
@@ -98,10 +104,8 @@ async def _start(context: MemberContext, entry: Entry, pod: PodView) -> None:
 async def _fail_to_pull(context: MemberContext, entry: Entry, pod: PodView, image: str) -> None:
     attempt = context.pod_timers.attempts.get(pod.uid, 0)
     context.pod_timers.attempts[pod.uid] = attempt + 1
-    reason, message = "ImagePullBackOff", f'Back-off pulling image "{image}"'
-    if attempt == 0:
-        reason, message = "ErrImagePull", f'failed to pull and unpack image "{image}": not found'
-    status = containers.waiting(entry.object, reason, message, context.cluster.timestamp())
+    words = containers.pull_error(image, attempt)
+    status = containers.waiting(entry.object, *words, context.cluster.timestamp())
     if status != entry.object.get("status"):
         await context.writer.replace(entry, status=status)
     _await(context, entry.key, pod, "start", containers.backoff(attempt))
@@ -148,7 +152,15 @@ async def evict(context: MemberContext, key: Key) -> None:
         await context.writer.replace(entry, status=status)
 
 
-_STEPS = {"start": _start, "crash": _crash, "ready": _become_ready, "flap": _flap, "finish": _finish}
+_STEPS = {
+    "initialize": _initialize,
+    "initialized": _initialized,
+    "start": _start,
+    "crash": _crash,
+    "ready": _become_ready,
+    "flap": _flap,
+    "finish": _finish,
+}
 
 
 def _await(context: MemberContext, key: Key, pod: PodView, step: str, seconds: float) -> None:

@@ -16,7 +16,7 @@ _COUNTS_UNAVAILABLE_SINCE = 37  # the minor version from which `maxUnavailable` 
 
 
 async def sync(context: MemberContext, key: Key) -> None:
-    """Make and delete pods, or report."""
+    """Make and delete pods, and report on those that were there before: what came of it wakes this again."""
     entry = context.writer.latest(key)
     if entry is None or "deletionTimestamp" in entry.object["metadata"]:
         return
@@ -31,8 +31,6 @@ async def sync(context: MemberContext, key: Key) -> None:
     for ordinal in step.create:
         await _make(context, obj, view, ordinal)
     await delete_pods(context, key.namespace, step.delete)
-    if step:
-        return
     if view.min_ready_seconds and (moment := next_availability(pods.values(), view.min_ready_seconds, view.now)):
         context.wake_at(key, moment)
     await report(context, entry, stateful_set.status(view, obj["metadata"].get("generation", 1), status))

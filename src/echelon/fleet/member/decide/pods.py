@@ -6,9 +6,12 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.times import parse_time
+from echelon.fleet.member.decide.scheduling import NOTHING_SPECIAL, Demand
 
 HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"
+GANG_LABEL = "grove.io/podgang"
+CLIQUE_LABEL = "grove.io/podclique"
 SPECIFIED_DELETE = "apps.kruise.io/specified-delete"
 _ENDED = ("Failed", "Succeeded")
 
@@ -28,7 +31,13 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     condemned: bool = False  # marked for deletion by an update or a user
     created: float = 0.0
     restarts: int = 0
-    requests: tuple[int, int] = (0, 0)  # thousandths of a core, bytes of memory
+    demand: Demand = NOTHING_SPECIAL
+    gated: bool = False
+    gang: str = ""
+    clique: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    order: int = 0  # when it was created, counted in writes
 
     @property
     def active(self) -> bool:
@@ -41,9 +50,19 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
         return self.phase in _ENDED
 
     @property
+    def placeable(self) -> bool:
+        """Whether it waits for a node, and nothing keeps it from getting one."""
+        return not self.node and not self.gated and self.active
+
+    @property
     def ready(self) -> bool:
         """Whether it serves."""
         return self.ready_since is not None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is ready, and not about to go."""
+        return self.ready_since is not None and not self.terminating
 
     def available(self, min_ready_seconds: float, now: float) -> bool:
         """Tell whether it has been ready for long enough."""
@@ -56,7 +75,7 @@ def seconds(timestamp: str | None) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-def read_pod(pod: JSONObject, requests: tuple[int, int] = (0, 0)) -> PodView:
+def read_pod(pod: JSONObject, demand: Demand = NOTHING_SPECIAL, order: int = 0) -> PodView:
     """Take the facts from a pod."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     labels = meta.get("labels") or {}
@@ -75,7 +94,13 @@ def read_pod(pod: JSONObject, requests: tuple[int, int] = (0, 0)) -> PodView:
         condemned=labels.get(SPECIFIED_DELETE) == "true",
         created=seconds(meta["creationTimestamp"]),
         restarts=sum(c.get("restartCount", 0) for c in status.get("containerStatuses") or ()),
-        requests=requests,
+        demand=demand,
+        gated=bool(spec.get("schedulingGates")),
+        gang=labels.get(GANG_LABEL) or "",
+        clique=labels.get(CLIQUE_LABEL) or "",
+        priority=spec.get("priority") or 0,
+        priority_class=spec.get("priorityClassName") or "",
+        order=order,
     )
 
 

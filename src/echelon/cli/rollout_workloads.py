@@ -1,0 +1,189 @@
+"""Federated workloads as `echelon rollout` sees them: a template, and below it what each cluster was granted of it.
+
+What was granted and reported is in the ledger, in the namespace of the template. The works of each cluster say more,
+in namespaces that few may read; who may not still sees the rest.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from echelon.api.apps import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from echelon.api.base import JSONObject
+from echelon.api.karmada import RESOURCE_BINDING, WORK, ResourceBinding
+from echelon.api.kinds import Kind
+from echelon.api.kruise import CLONE_SET
+from echelon.api.rollout import RolloutStrategy
+from echelon.api.rollout_ledger import ROLLOUT_LEDGER, ClusterGrant, RolloutLedgerStatus
+from echelon.cli.rollout_picture import DONE, MOVING, WAITING, ObjectLine
+from echelon.cli.rollout_reading import Found, Template, outcomes_of, references, stored_revisions
+from echelon.engine.align import BadStrategy, Wait
+from echelon.engine.conditions import find_condition
+from echelon.engine.rollout.references import PlacementReference
+from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.rollout.subject import Subject
+from echelon.engine.workload.alignment import Alignment
+from echelon.engine.workload.deciding import REMOVAL_HELD
+from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY, binding_name
+from echelon.engine.workload.plan import aligned_as, refusal_of
+from echelon.engine.workload.propagating import SCHEDULED
+from echelon.engine.workload.subject import ALL_AT_ONCE, holdings_of, passed_through, subject_of
+from echelon.engine.workload.templates import Templates
+from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
+from echelon.engine.workload.works import WorkView, owner_of, read_work
+from echelon.kube.client import Reader
+from echelon.kube.errors import Forbidden, NotFound
+
+TEMPLATES: tuple[Kind[Any], ...] = (DEPLOYMENT, STATEFUL_SET, CLONE_SET, DAEMON_SET)
+_UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"
+
+
+async def read_workload(client: Reader, document: JSONObject) -> Found:
+    """Return a binding with everything around it."""
+    binding = msgspec.convert(document, ResourceBinding)
+    meta, resource = binding.metadata, binding.spec.resource
+    kind = next((each for each in TEMPLATES if each.kind == resource.kind), None)
+    template, ledger, (works, unseen), (placement, problem) = await asyncio.gather(
+        _template(client, kind, binding), _ledger(client, binding), _works(client, binding), _placement(client, binding)
+    )
+    label = f"{BINDING_LABEL}={meta.namespace}.{meta.name}"
+    view = WorkloadView(
+        binding,
+        template,
+        kind,
+        ledger=ledger,
+        works=works,
+        placement=placement,
+        strategy_problem=problem,
+        revisions=await stored_revisions(client, meta.namespace, label, lambda each: read_revision(each, template)),
+        unreachable=_unreachable(ledger),
+        outcomes=outcomes_of(meta, binding.status.conditions),
+    )
+    return replace(found_workload(view, datetime.now(UTC)), note=unseen)
+
+
+def found_workload(view: WorkloadView, now: datetime) -> Found:
+    """Return a binding as the subject of a rollout, with the pods that each cluster has reported."""
+    resource = view.binding.spec.resource
+    kind = view.template_kind or RESOURCE_BINDING
+    named = Template(kind, resource.name) if view.template_kind is not None else None
+    found = Found(_subject(view, now), template=named, losing=_losing(view.binding))
+    if view.ledger is None:
+        return found
+    status = view.ledger.status
+    objects = {each.name: [_pods(each, f"{resource.kind} {resource.name}")] for each in status.clusters}
+    return replace(found, objects=objects, budget="; ".join(_budget(status)))
+
+
+def _losing(binding: ResourceBinding) -> tuple[str, ...]:
+    """Return the clusters that keep a workload only because that its policy means nobody may be a mistake."""
+    scheduled = find_condition(binding.status.conditions, SCHEDULED)
+    if scheduled is None or scheduled.reason != REMOVAL_HELD:
+        return ()
+    return tuple(each.name for each in binding.spec.clusters)
+
+
+def name_of_binding(name: str, template: Kind[Any]) -> str:
+    """Return the name of the binding of a template."""
+    return binding_name(name, template.kind)
+
+
+def describe_images(revision: StoredRevision) -> JSONObject:
+    """Return what a list of revisions says of one: its images."""
+    pods = (revision.content or {}).get("template")
+    spec = pods.get("spec") if isinstance(pods, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    images = [str(each.get("image", "")) for each in containers or () if isinstance(each, dict)]
+    return {"images": ", ".join(images) or None}
+
+
+def _subject(view: WorkloadView, now: datetime) -> Subject:
+    interpreter, strategy, _ = aligned_as(view.template or {})
+    templates = Templates.of(view.template or {}, interpreter, view.revisions, view.override)
+    problem = refusal_of(view)
+    if problem is None and view.template is None:
+        resource = view.binding.spec.resource
+        problem = "", f"there is no {resource.kind} {resource.name}: it is taken off every cluster"
+    if interpreter is not None and strategy is not None:
+        try:
+            alignment = Alignment.of(view, templates, interpreter, strategy)
+        except BadStrategy as error:
+            return replace(subject_of(view, templates, {}), problem=f"spec: {error}")
+        subject = subject_of(view, templates, holdings_of(alignment, alignment.as_it_is(now).round, now))
+    else:
+        subject = subject_of(view, templates, passed_through(view, templates))
+    return replace(subject, problem=problem[1]) if problem is not None else subject
+
+
+def _pods(cluster: ClusterGrant, title: str) -> ObjectLine:
+    """Tell of the pods of a cluster, and of what it may do with them."""
+    outdated = cluster.pods - cluster.updated
+    counts = f"{cluster.updated} new, {outdated} old, {cluster.available} of {cluster.replicas} available"
+    may = "" if cluster.paused else f"; may miss {cluster.unavailable}, may exceed by {cluster.surge}"
+    state = DONE if not cluster.wait else MOVING if cluster.wait == Wait.UPDATING else WAITING
+    return ObjectLine(title, state, f"{counts}{may}", preview=True)
+
+
+def _budget(status: RolloutLedgerStatus) -> Iterator[str]:
+    """Tell what of the budgets is spent, at worst."""
+    budget, left = status.budget, status.left
+    if budget is None or left is None:
+        return
+    yield f"{budget.unavailable - left.unavailable} of {budget.unavailable} unavailable"
+    yield f"{budget.surge - left.surge} of {budget.surge} too many"
+    if budget.partition:
+        yield f"{budget.partition} stay old"
+
+
+async def _template(client: Reader, kind: Kind[Any] | None, binding: ResourceBinding) -> JSONObject | None:
+    if kind is None:
+        return None
+    try:
+        return await client.get(kind.untyped(), binding.spec.resource.name, binding.metadata.namespace)
+    except NotFound:
+        return None
+
+
+async def _ledger(client: Reader, binding: ResourceBinding) -> StoredLedger | None:
+    try:
+        return read_ledger(await client.get(ROLLOUT_LEDGER, binding.metadata.name, binding.metadata.namespace))
+    except NotFound:
+        return None
+
+
+async def _works(client: Reader, binding: ResourceBinding) -> tuple[dict[str, WorkView], str]:
+    """Return the works of a binding by cluster, or why they cannot be seen."""
+    meta = binding.metadata
+    known = meta.labels.get(PERMANENT_ID)  # a binding that somebody wrote by hand may have none
+    try:
+        found = (await client.list(WORK, labels=f"{PERMANENT_ID}={known}" if known else "")).items
+    except Forbidden:
+        return {}, _UNSEEN
+    ours = [each for each in found if owner_of(each) == (meta.namespace, meta.name)]
+    return {work.cluster: work for work in map(read_work, ours)}, ""
+
+
+async def _placement(client: Reader, binding: ResourceBinding) -> tuple[PlacementReference | None, str]:
+    """Return the placement whose groups a binding follows, and what is wrong with their order."""
+    notes = binding.metadata.annotations
+    name, said = notes.get(PLACEMENT, ""), notes.get(STRATEGY, "")
+    if not name:
+        return None, ""
+    strategy, problem = ALL_AT_ONCE, ""
+    if said:
+        try:
+            strategy = msgspec.json.decode(said, type=RolloutStrategy)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            problem = f"annotation {STRATEGY} cannot be understood, so no cluster starts: {error}"
+    found = await references(client, binding.metadata.namespace, [(name, strategy)])
+    return found[0], problem
+
+
+def _unreachable(ledger: StoredLedger | None) -> dict[str, str]:
+    """Return the clusters that the controller does not reach; to ask for them takes rights that few have."""
+    told = ledger.status.clusters if ledger is not None else ()
+    return {each.name: each.message for each in told if each.wait == Wait.UNREACHABLE}

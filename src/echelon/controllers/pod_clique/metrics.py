@@ -1,0 +1,37 @@
+"""What the controller of PodCliqueSets measures beside what all controllers do."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from echelon.engine.pod_clique.view import SetView
+
+
+class PodCliqueMetrics:
+    """The metrics of one controller."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._pods = Gauge(
+            "echelon_pod_clique_set_pods", "Pods of a set.", ["namespace", "name", "state"], registry=registry
+        )
+        self.rereads = Counter(
+            "echelon_pod_clique_set_rereads", "Sets read past the cache, for a pod that had gone.", registry=registry
+        )
+        self.rival = Gauge("echelon_pod_clique_rival", "Whether Grove's own operator is at work.", registry=registry)
+
+    def show(self, view: SetView) -> None:
+        """Show the pods of a set."""
+        meta = view.set.metadata
+        counted = {"live": 0, "ready": 0, "scheduled": 0, "gated": 0, "outdated": 0}
+        for clique in view.cliques.values():
+            tally = clique.tally
+            counted["live"] += tally.live
+            counted["ready"] += tally.ready
+            counted["scheduled"] += tally.scheduled
+            counted["gated"] += tally.gated
+            counted["outdated"] += tally.live - tally.hashes.get(clique.hash, 0)
+        for state, number in counted.items():
+            self._pods.labels(meta.namespace, meta.name, state).set(number)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Show nothing more of a set."""
+        for state in ("live", "ready", "scheduled", "gated", "outdated"):
+            self._pods.remove(namespace, name, state)

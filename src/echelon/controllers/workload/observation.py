@@ -1,0 +1,266 @@
+"""Reads all that is known of a binding into one value that does not change any more."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from echelon.api.cluster import ManagedCluster
+from echelon.api.controller_revisions import ControllerRevision
+from echelon.api.karmada import RESOURCE_BINDING, ResourceBinding, Work
+from echelon.api.keys import Key
+from echelon.api.meta import ObjectMeta
+from echelon.api.placement import Placement, PlacementDecision
+from echelon.api.rollout import RolloutStrategy
+from echelon.api.rollout_ledger import RolloutLedger, RolloutLedgerStatus
+from echelon.api.times import parse_time
+from echelon.api.versions import newer
+from echelon.controllers.rollout.consistent_reader import ConsistentReader
+from echelon.controllers.rollout.reconciler import Indexes, Observation
+from echelon.controllers.rollout.references import References
+from echelon.controllers.rollout.revisions import revisions_of
+from echelon.controllers.rollout.write_failures import WriteFailures
+from echelon.controllers.settings import ControllerSettings
+from echelon.controllers.workload.override_policies import OverridePolicies
+from echelon.controllers.workload.template_caches import TemplateCaches, resource_of
+from echelon.controllers.workload.work_index import WorkIndex
+from echelon.engine.cluster_health import AVAILABLE, UNREACHABLE
+from echelon.engine.conditions import find_condition
+from echelon.engine.plan import NOTHING, Plan
+from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
+from echelon.engine.rollout.decisions import KnownDecisions, questions
+from echelon.engine.rollout.references import PlacementReference
+from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
+from echelon.engine.rollout.subject import UnreadableHolding
+from echelon.engine.workload.names import (
+    BINDING_NAME,
+    BINDING_NAMESPACE,
+    PLACEMENT,
+    STRATEGY,
+    cluster_of,
+    execution_namespace,
+    work_name,
+)
+from echelon.engine.workload.removal import plan_gone
+from echelon.engine.workload.subject import ALL_AT_ONCE
+from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
+from echelon.engine.workload.works import WorkView, owner_of
+from echelon.kube.cache import key_of
+from echelon.kube.freshness import Freshness
+from echelon.kube.informer import Informer
+
+
+@dataclass(frozen=True)
+class Caches:
+    """The informers that bindings are planned from."""
+
+    bindings: Informer[ResourceBinding]
+    works: Informer[Work]
+    ledgers: Informer[RolloutLedger]
+    templates: TemplateCaches
+    placements: Informer[Placement]
+    decisions: Informer[PlacementDecision]
+    clusters: Informer[ManagedCluster]
+    revisions: Informer[ControllerRevision]
+    overrides: OverridePolicies
+
+
+class WorkloadObserver:
+    """Observes bindings."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        indexes: Indexes[WorkIndex],
+        failures: WriteFailures,
+        reader: ConsistentReader,
+        settings: ControllerSettings,
+    ) -> None:
+        self.freshness = Freshness((caches.bindings, caches.placements, caches.decisions))
+        self._caches = caches
+        self._indexes = indexes
+        self._references = References(indexes.decisions, reader, self.freshness)
+        self._failures = failures
+        self._settings = settings
+        self._ledgers: dict[Key, tuple[str, StoredLedger]] = {}  # with the version that they were read from
+
+    def observe(self, key: Key, found: ResourceBinding, now: datetime, *, confirmed: bool) -> Observation[WorkloadView]:
+        """Return what is known of a binding; `confirmed`: this process has written it, and so has seen its present."""
+        caches, bound, resource = self._caches, self._indexes.bound, found.spec.resource
+        template, problem = caches.templates.get(resource)
+        named = work_name(resource.namespace, resource.name, resource.kind)
+        works = self._indexes.holdings.of(key, named)
+        ledger = self._ledger(key)
+        placement, strategy_problem, known = self._placement(key, found, now)
+        listed = frozenset(each.name for each in found.spec.clusters)
+        granted = ledger.ledger.clusters.keys() if ledger is not None and ledger.ledger is not None else set[str]()
+        having = frozenset(works) | granted
+        departed = having - listed
+        held = {works[each].uid: works[each] for each in departed & works.keys()}
+        stale = self._stale(key, found, known, held, ledger) if departed else frozenset[str]()
+        if ledger is not None and ledger.metadata.uid in stale:
+            stale = departed
+        view = WorkloadView(
+            found,
+            template,
+            caches.templates.kind_of(resource),
+            problem,
+            ledger,
+            works,
+            self._foreign(key, named, listed),
+            self._rival(found),
+            override=caches.overrides.within(resource.namespace),
+            placement=placement,
+            strategy_problem=strategy_problem,
+            revisions=self._revisions(key, found, template),
+            unreachable=self._unreachable(listed | having),
+            detached=frozenset(each for each in having if is_detached(caches.clusters.get(Key("", each)))),
+            outcomes=self._failures.outcomes(key, found.metadata, now),
+            stale=stale,
+            unread=self._unread(key),
+            leaving=bound.leaving(listed),
+            spared=bound.spared(departed, self._settings.removal_grace, now),
+            max_removals=self._settings.max_removals,
+            works_behind=newer(found.metadata.resource_version, caches.works.reached),
+            adopts=self._settings.adopt_bindings,
+            confirmed=confirmed,
+        )
+        losing = [works[each].uid for each in departed & works.keys() if works[each].terminating is None]
+        references = [placement] if placement is not None else []
+        asked, after = questions(known, references, [*stale], [*losing, *departed], now)
+        return Observation(view, asked, after)
+
+    def forget(self, key: Key) -> None:
+        """Let go of a binding that is gone."""
+        self._ledgers.pop(key, None)
+
+    def plan_gone(self, key: Key) -> Plan:
+        """Return what is to be done about the works of a binding that is gone, if that is certain."""
+        if key in self._caches.bindings.unreadable:
+            return NOTHING
+        works = self._indexes.holdings.of(key, "").values()
+        # Whoever wrote a work after all that is known of bindings may have seen one of that name.
+        reached = self._caches.bindings.reached
+        certain = [each for each in works if not newer(each.version, reached)]
+        return plan_gone(certain, doubtful=len(certain) < len(works))
+
+    def _ledger(self, key: Key) -> StoredLedger | None:
+        """Return the ledger of a binding; a large one is read once for each state of it."""
+        found = self._caches.ledgers.get(key)
+        if (misfit := self._caches.ledgers.unreadable.get(key)) is not None:
+            meta = misfit.metadata
+            metadata = ObjectMeta(
+                name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+            )
+            return StoredLedger(
+                metadata, found.status if found is not None else RolloutLedgerStatus(), None, misfit.why
+            )
+        if found is None:
+            self._ledgers.pop(key, None)
+            return None
+        known = self._ledgers.get(key)
+        if known is None or known[0] != found.metadata.resource_version:
+            known = self._ledgers[key] = found.metadata.resource_version, read_ledger(found)
+        return known[1]
+
+    def _placement(
+        self, key: Key, binding: ResourceBinding, now: datetime
+    ) -> tuple[PlacementReference | None, str, Mapping[str, KnownDecisions]]:
+        """Return the placement that has the groups of a binding, and what is wrong with their order."""
+        notes = binding.metadata.annotations
+        name, said = notes.get(PLACEMENT, ""), notes.get(STRATEGY, "")
+        strategy, problem = ALL_AT_ONCE, ""
+        if said:
+            try:
+                strategy = msgspec.json.decode(said, type=RolloutStrategy)
+            except (msgspec.ValidationError, msgspec.DecodeError) as error:
+                problem = f"annotation {STRATEGY} cannot be understood, so no cluster starts: {error}"
+        if not name:
+            return None, problem, {}
+        known = self._references.known(key.namespace, (name,))
+        return self._references.reference(key, name, strategy, known[name], now), problem, known
+
+    def _stale(
+        self,
+        key: Key,
+        binding: ResourceBinding,
+        known: Mapping[str, KnownDecisions],
+        held: Mapping[str, WorkView],
+        ledger: StoredLedger | None,
+    ) -> frozenset[str]:
+        """Return the clusters whose works, by uid, were written by somebody who may have known more of the binding.
+
+        If it is so of the ledger, its uid is among them: then that goes for all that it has granted.
+        """
+        versions = [(uid, each.version) for uid, each in held.items()]
+        if ledger is not None:
+            versions.append((ledger.metadata.uid, ledger.metadata.resource_version))
+        found = self._references.stale(key, binding.metadata.generation, known, versions, {})
+        return frozenset(held[uid].cluster if uid in held else uid for uid in found)
+
+    def _revisions(self, key: Key, binding: ResourceBinding, template: object) -> tuple[StoredRevision, ...]:
+        stored = revisions_of(self._caches.revisions, RESOURCE_BINDING, key)
+        document = template if isinstance(template, dict) else None
+        found = [
+            read_revision(each, document) for each in stored if is_revision_of(each, RESOURCE_BINDING, binding.metadata)
+        ]
+        # One that was let go after all that is known of the binding may have been let go by the end of the binding.
+        known, uid = self._caches.bindings.reached, binding.metadata.uid
+        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
+
+    def _unreachable(self, clusters: Iterable[str]) -> dict[str, str]:
+        found = {}
+        for name in clusters:
+            if why := unreachable(self._caches.clusters.get(Key("", name))):
+                found[name] = why
+        return found
+
+    def _foreign(self, key: Key, name: str, clusters: Iterable[str]) -> dict[str, str]:
+        """Return the clusters where a work of our name is there that is not of this binding, and whose it is."""
+        found = {}
+        for cluster in clusters:
+            work = self._caches.works.get(Key(execution_namespace(cluster), name))
+            if work is not None and (owner := owner_of(work)) != key:
+                found[cluster] = f"binding {owner}" if owner is not None else "nobody that it names"
+        return found
+
+    def _rival(self, binding: ResourceBinding) -> str:
+        """Return the name of the binding that was the first of its template, if this one was not."""
+        others = self._caches.bindings.by_index("template", resource_of(binding.spec.resource))
+        first = min(
+            (each for each in others if not each.metadata.deletion_timestamp),
+            key=lambda each: (each.metadata.creation_timestamp or "", key_of(each)),
+            default=binding,
+        )
+        return "" if key_of(first) == key_of(binding) else str(key_of(first))
+
+    def _unread(self, key: Key) -> dict[str, UnreadableHolding]:
+        """Return the works of a binding that cannot be read, by cluster."""
+        found = {}
+        for misfit in self._caches.works.unreadable.values():
+            meta = misfit.metadata
+            owner = meta.annotations.get(BINDING_NAMESPACE), meta.annotations.get(BINDING_NAME)
+            if owner == tuple(key) and (cluster := cluster_of(meta.namespace)) is not None:
+                since = parse_time(meta.annotations.get(WRITTEN_ANNOTATION)) or parse_time(meta.creation_timestamp)
+                message = f"the work {meta.name} is there and cannot be read: {misfit.why}"
+                found[cluster] = UnreadableHolding(since, message)
+        return found
+
+
+def is_detached(cluster: ManagedCluster | None) -> bool:
+    """Whether a cluster has left, or it was noted on it that nobody hears of it; how long it is spared says another."""
+    if cluster is None or not cluster.spec.hub_accepts_client:
+        return True
+    return any(each.key == UNREACHABLE for each in cluster.spec.taints)
+
+
+def unreachable(cluster: ManagedCluster | None) -> str:
+    """Return why nothing that is written for a cluster would reach it; empty if it would."""
+    if cluster is None:
+        return "there is no such cluster"
+    if not cluster.spec.hub_accepts_client:
+        return "it is not accepted"
+    available = find_condition(cluster.status.conditions, AVAILABLE)
+    tainted = any(each.key == UNREACHABLE for each in cluster.spec.taints)
+    return "nobody hears of it" if tainted or (available is not None and available.status == "Unknown") else ""

@@ -1,0 +1,64 @@
+"""The caches of templates: one for each kind of workload that can be sent to clusters.
+
+A template is sent with whatever a newer client put into it, so it is kept as the plain document that it is.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from echelon.api.apps import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from echelon.api.base import JSONObject
+from echelon.api.batch import JOB
+from echelon.api.karmada import ObjectReference
+from echelon.api.keys import Key
+from echelon.api.kinds import Kind
+from echelon.controllers.context import ControllerContext
+from echelon.controllers.workload.templates import CLONE_SETS
+from echelon.kube.informer import Informer
+
+KINDS: tuple[Kind[Any], ...] = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB)
+OPTIONAL_KINDS: tuple[Kind[Any], ...] = CLONE_SETS
+
+
+@dataclass(frozen=True)
+class TemplateCaches:
+    """The templates of all kinds that the hub serves."""
+
+    informers: Mapping[tuple[str, str], Informer[JSONObject]]  # by API version and kind
+
+    @classmethod
+    def of(cls, context: ControllerContext) -> "TemplateCaches":
+        """Return the caches, which all controllers of a process share."""
+        served = (*KINDS, *[each for each in CLONE_SETS if context.serves(each)][:1])
+        return cls({(each.api_version, each.kind): context.informer(each.untyped()) for each in served})
+
+    def kind_of(self, reference: ObjectReference) -> Kind[Any] | None:
+        """Return the kind of a template; None if it is none that is known here."""
+        informer = self.informers.get((reference.api_version, reference.kind))
+        return informer.kind if informer is not None else None
+
+    def get(self, reference: ObjectReference) -> tuple[JSONObject | None, str]:
+        """Return a template, and why nobody can tell whether there is one."""
+        informer = self.informers.get((reference.api_version, reference.kind))
+        if informer is None:
+            known = ", ".join(sorted(kind for _, kind in self.informers))
+            return None, (
+                f"spec.resource: {reference.kind} of {reference.api_version} is no kind of template that is sent to"
+                f" clusters here; there are {known}"
+            )
+        key = Key(reference.namespace, reference.name)
+        if (misfit := informer.unreadable.get(key)) is not None:
+            return None, f"{reference.kind} {key} cannot be read: {misfit.why}"
+        return informer.get(key), ""
+
+
+def resource_of(reference: ObjectReference) -> tuple[str, str, str, str]:
+    """Return by which a template is known, whatever its version."""
+    return reference.api_version, reference.kind, reference.namespace, reference.name
+
+
+def resources_of(template: JSONObject) -> Iterable[tuple[str, str, str, str]]:
+    """Return the same of a template itself."""
+    meta = template["metadata"]
+    return ((template["apiVersion"], template["kind"], meta.get("namespace", ""), meta["name"]),)

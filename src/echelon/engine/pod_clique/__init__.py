@@ -1,0 +1,1 @@
+"""Sets of pod cliques: pods in several roles that start, are scaled and are updated as gangs."""

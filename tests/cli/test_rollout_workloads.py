@@ -1,0 +1,143 @@
+"""How federated workloads look in `echelon rollout`: named by their template, with pods and budget for each cluster."""
+
+import click
+import pytest
+from tests.controllers.hub import NS, now
+from tests.controllers.propagation_world import policy, respec
+from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
+
+from echelon.api.rbac import ROLE, ROLE_BINDING
+from echelon.cli.rollout_kinds import find, find_all
+from echelon.cli.rollout_picture import Picture
+from echelon.cli.rollout_tree import tree
+from echelon.cli.rollout_verbs import _removal
+from echelon.engine.rollout import control
+from echelon.hub.access.identity import User
+from echelon.hub.client import InProcessClient
+from echelon.kube.client import Reader
+from echelon.kube.errors import NotFound
+
+SIZES = {"c1": 4, "c2": 6}
+
+
+async def running(world: WorkloadWorld) -> None:
+    """Have the first story complete with its first template."""
+    await world.join(*SIZES)
+    await world.template(10, strategy=of_deployment(2, 1))
+    await world.bind(SIZES)
+    world.start()
+    await world.finish()
+
+
+async def drawn(world: WorkloadWorld, named: str = "deployment/web", client: Reader | None = None) -> Picture:
+    _, found = await find(client or world.hub.client, named, NS)
+    return found.picture(now())
+
+
+def lines(picture: Picture) -> list[str]:
+    return [click.unstyle(line) for line in tree(picture)]
+
+
+def test_it_is_named_by_its_template_and_shows_the_pods_and_the_budget_of_every_cluster() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        picture = await drawn(world)
+        assert (picture.kind, picture.name, picture.state) == ("deployment", "web", "complete")
+        await world.upgrade("2")
+        await world.settle(12)
+        picture = await drawn(world, "web")
+        assert (picture.state, picture.number) == ("rolling out", 2)
+        assert picture.budget == "2 of 2 unavailable; 1 of 1 too many"
+        shown = "\n".join(lines(picture))
+        assert "Deployment web" in shown
+        assert "may miss 1, may exceed by 1" in shown
+        assert max(map(len, lines(picture))) <= 80
+        await world.finish()
+        assert [(each.kind, each.name, each.state) for each in await all_of(world)] == [
+            ("deployment", "web", "complete")
+        ]
+
+    told(story)
+
+
+async def all_of(world: WorkloadWorld) -> list[Picture]:
+    return [each.picture(now()) for each in await find_all(world.hub.client, NS)]
+
+
+def test_a_pause_is_for_the_binding_and_the_picture_says_that_everybody_waits() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        await world.annotate(control.pause())
+        await world.settle()
+        await world.upgrade("2")
+        await world.settle(60)
+        assert (await drawn(world)).state == "paused"
+        assert world.pods() == {"c1": "0/0, 4/4", "c2": "0/0, 6/6"}
+        await world.annotate(dict.fromkeys(control.pause()))
+        await world.finish()
+        assert (await drawn(world)).state == "complete"
+
+    told(story)
+
+
+def test_what_is_wrong_with_the_template_is_told() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        await world.change(strategy=of_deployment("two", 0))
+        await world.settle()
+        picture = await drawn(world)
+        assert picture.state == "misconfigured"
+        assert "maxUnavailable" in picture.message
+        await world.change(strategy=of_deployment(2, 1))
+
+    told(story)
+
+
+def test_the_loss_that_a_policy_without_clusters_would_bring_can_be_approved() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await world.join(*SIZES)
+        await world.template(10, strategy=of_deployment(2, 1))
+        await policy(world.hub)
+        world.start()
+        await world.finish()
+        _, found = await find(world.hub.client, "deployment/web", NS)
+        with pytest.raises(click.ClickException, match="no removal is held"):
+            _removal(found)
+        await respec(world.hub, placement={"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prdo"}}}})
+        await world.settle()
+        assert await world.said("Scheduled") == ("False", "RemovalHeld")
+        _, found = await find(world.hub.client, "deployment/web", NS)
+        await world.annotate(_removal(found))
+        await world.settle(600)
+        assert await world.works() == {}
+
+    told(story)
+
+
+def test_a_deployment_that_nothing_propagates_is_told_so() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await world.template(10)
+        with pytest.raises(NotFound, match="nothing brings web to clusters"):
+            await find(world.hub.client, "deployment/web", NS)
+        with pytest.raises(NotFound, match=r'deployment or .* "web" not found'):
+            await find(world.hub.client, "web", NS)
+        with pytest.raises(click.ClickException, match="there are manifestworkreplicaset, policy, deployment"):
+            await find(world.hub.client, "gizmo/web", NS)
+
+    told(story)
+
+
+def test_rights_in_the_namespace_of_the_template_are_enough_to_see_how_far_it_is() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+        await world.hub.create(ROLE, "reader", NS, rules=everything)
+        subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": "developer"}]
+        reference = {"apiGroup": ROLE.group, "kind": "Role", "name": "reader"}
+        await world.hub.create(ROLE_BINDING, "reader", NS, subjects=subjects, roleRef=reference)
+        client = InProcessClient(world.hub.client._cluster, User("developer"))
+        picture = await drawn(world, client=client)
+        assert (picture.state, picture.counts) == ("complete", {"done": 2})
+        assert picture.note.startswith("the works of the clusters cannot be read")
+
+    told(story)

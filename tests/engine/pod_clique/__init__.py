@@ -1,0 +1,1 @@
+"""Sets of pod cliques, as the engine decides about them."""
