@@ -49,6 +49,8 @@ def read_writes(log: Path) -> list[PodWrite]:
         found = event.get("responseObject") or {}
         if event["responseStatus"].get("code", 500) >= 300 or found.get("kind") != "Pod":
             continue  # refused, or the last step of a deletion, after which nothing is left to be told
+        if event["verb"] == "delete" and "resourceVersion" not in found["metadata"]:
+            continue  # the pod was gone already: the server answers with what it had last seen, as it never was stored
         version = int(found["metadata"]["resourceVersion"])
         writes.append(PodWrite(version, event["verb"], event["user"]["username"], found))
     return sorted(writes, key=lambda write: write.version)
