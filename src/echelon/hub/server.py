@@ -9,15 +9,17 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
 
 from echelon.api.base import JSONObject
-from echelon.hub.access import pki
+from echelon.hub.access import authorities, pki
 from echelon.hub.access.audit import AuditLog, Policy
+from echelon.hub.access.bootstrap import NAMESPACE as TOKENS
+from echelon.hub.access.bootstrap import bootstrap_user
 from echelon.hub.access.identity import (
     ADMINISTRATOR,
     AUTHENTICATED,
@@ -29,11 +31,13 @@ from echelon.hub.access.identity import (
 )
 from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
+from echelon.hub.access.signing import Signer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.address import PortTaken, remember_port, remembered_port
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
+from echelon.hub.controllers.root_authority import publish
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import HISTORY, Key, Store
@@ -73,6 +77,7 @@ class Settings:
     full_sync: bool = False
     audit: Policy = "writes"
     anonymous: bool = True
+    authority: authorities.Step | None = None  # a step of the exchange of the authority, taken before the start
     keep_objects: bool = (
         False  # decoded, for a process whose own controllers and agents read more than the network does
     )
@@ -108,9 +113,13 @@ class Hub:
             directory = settings.data
             directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
             users, token = open_token_file(directory / "tokens.csv")
+            if settings.authority is not None:
+                _log.info("%s", authorities.take(settings.authority, directory / "pki", now))
+            authorities.settle(directory / "pki")
+            keys = pki.open_pki(directory / "pki", hosts, now)
             hub = cls(
                 settings,
-                pki.open_pki(directory / "pki", hosts, now),
+                replace(keys, others=authorities.others(directory / "pki")),
                 token,
                 StaticTokens(users),
                 Log(directory / "hub.db", full_sync=settings.full_sync),
@@ -179,16 +188,20 @@ class Hub:
         issuer = f"https://echelon/clusters/{name}" if name else "https://echelon"
         accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
         store = Store(self._log, name, keep_objects=self.settings.keep_objects, history=history)
-        cluster = LogicalCluster(name, store, accounts=accounts)
+        # All logical clusters trust one authority. Who may approve in one of them must not make users of the hub.
+        cluster = LogicalCluster(name, store, accounts=accounts, signer=None if name else Signer(self.keys.authority))
         if fill is not None and not store.revision:
             await fill(cluster)
         await bootstrap(cluster)
+        await publish(cluster, self.keys.authorities_pem, Request(ROOT, field_manager="echelon"))
         authenticator = Authenticator(
             now=time.time,
             authority=self.keys.authority.certificate,
+            other_authorities=self.keys.others,
             tokens=self._tokens,
             accounts=accounts,
             lookup=lambda resource, namespace, account: uid_of(cluster, Key(resource, namespace, account)),
+            bootstrap=lambda token: bootstrap_user(token, lambda secret: _secret(cluster, secret), cluster.clock()),
             anonymous=self.settings.anonymous,
         )
         self._served[name] = Served(cluster, authenticator)
@@ -276,6 +289,11 @@ def uid_of(cluster: LogicalCluster, key: Key) -> str | None:
     """Return the uid of an object, if there is one."""
     entry = cluster.store.get(key)
     return entry.object["metadata"]["uid"] if entry else None
+
+
+def _secret(cluster: LogicalCluster, name: str) -> JSONObject | None:
+    entry = cluster.store.get(Key("secrets", TOKENS, name))
+    return entry.object if entry else None
 
 
 def _names_of(host: str) -> tuple[str, ...]:
