@@ -75,20 +75,25 @@ class Wanted:
         return {**CERTIFICATE_SIGNING_REQUEST.type_meta, "metadata": metadata, "spec": spec}
 
 
-async def obtain(hub: Client, wanted: Wanted, random: Random, hint: Callable[[str], str] = lambda why: why) -> bytes:
-    """Return the certificate, as PEM, when the hub has made it. `hint` says what a person can do about a refusal."""
+async def obtain(
+    hub: Client, wanted: Wanted, random: Random, approver: str, hint: Callable[[str], str] = lambda why: why
+) -> bytes:
+    """Return the certificate, as PEM, when the hub has made it.
+
+    `approver` is who has to approve it, `hint` says what a person can do about a refusal.
+    """
     pause, told, about = FIRST_PAUSE_SECONDS, "", {"cluster": wanted.cluster}
     while True:
         try:
             found = await _asked(hub, wanted)
             if found.status.certificate:
                 return base64.b64decode(found.status.certificate)
-            why = _awaited(wanted, found)
+            why = _awaited(wanted, found, approver)
         except (Unauthorized, Forbidden) as error:
             raise CertificateRefused(hint(str(error))) from error
         except ApiError as error:
             why = f"cannot ask for a certificate yet: {error}"
-        if why != told:
+        if why != told and pause > FIRST_PAUSE_SECONDS:  # what is answered at once need not be told
             _log.info("%s %s", wanted.cluster, why, extra=about)
             told = why
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -106,11 +111,11 @@ async def _asked(hub: Client, wanted: Wanted) -> CertificateSigningRequest:
             return await hub.get(CERTIFICATE_SIGNING_REQUEST, wanted.name)
 
 
-def _awaited(wanted: Wanted, found: CertificateSigningRequest) -> str:
+def _awaited(wanted: Wanted, found: CertificateSigningRequest, approver: str) -> str:
     """Say what a request waits for; raise `CertificateRefused` if that is nothing."""
     for kind in (DENIED, FAILED):
         if (said := found.decision(kind)) is not None:
             raise CertificateRefused(f"the hub refused the request {wanted.name}: {said.message or said.reason}")
     if found.decision(APPROVED) is not None:
         return f"waits for its certificate: {wanted.name} is approved and not signed yet"
-    return f"waits for the hub's administrator: echelon cluster accept {wanted.cluster}"
+    return f"waits for {approver} to approve its request {wanted.name}"

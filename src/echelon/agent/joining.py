@@ -142,7 +142,8 @@ class Joining:
                 await _register(hub, wanted.cluster)
             request = Wanted(wanted.cluster, wanted.agent, key, self.seconds)
             try:
-                certificate = await obtain(hub, request, self.random, lambda why: _expired(wanted.cluster, why))
+                person = f"the hub's administrator (echelon cluster accept {wanted.cluster})"
+                certificate = await obtain(hub, request, self.random, person, lambda why: _expired(wanted.cluster, why))
             except CertificateRefused as error:
                 await self.kept.write(replace(wanted, next_key=b""))  # with another key it is another request
                 raise CannotJoin(str(error)) from error

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from random import Random
 
 from cryptography import x509
@@ -62,9 +62,11 @@ class Renewal:
     def due(self) -> datetime:
         """When the certificate is to be renewed."""
         life = self._credentials.membership.life
-        if life is None or self._authority_changed:
-            return self._clock.now()
+        if life is None:
+            return datetime.min.replace(tzinfo=UTC)
         began, ends = life
+        if self._authority_changed:
+            return began
         return began + (ends - began) * (SHARE_OF_LIFE + self._chance)
 
     async def run(self) -> None:
@@ -80,7 +82,8 @@ class Renewal:
                 left = (self.due - self._clock.now()).total_seconds()
                 pause = max(0.0, min(left, self._look_seconds))
             except (ApiError, CertificateRefused) as error:
-                if str(error) != told:
+                # That the hub does not answer is for the registration to say, until it matters here.
+                if str(error) != told and self._clock.now() >= self.due:
                     told = str(error)
                     self._tell(told)
                 pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16), LAST_PAUSE_SECONDS)
@@ -104,7 +107,9 @@ class Renewal:
             await self._kept.write(held)
             self._credentials.membership = held
         try:
-            certificate = await obtain(self._hub, Wanted(held.cluster, held.agent, key, self._seconds), self._random)
+            certificate = await obtain(
+                self._hub, Wanted(held.cluster, held.agent, key, self._seconds), self._random, "the hub's controllers"
+            )
         except CertificateRefused:
             # With the same key it would be the same request, which is refused for as long as it is kept.
             self._credentials.membership = replace(held, next_key=b"")
