@@ -1,4 +1,4 @@
-"""The same life on a real kube-apiserver, where kube-controller-manager signs, and the controllers have their rights."""
+"""The same life on a real kube-apiserver: kube-controller-manager signs, and the controllers have their rights only."""
 
 import asyncio
 from collections.abc import Iterator
