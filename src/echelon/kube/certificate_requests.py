@@ -5,7 +5,8 @@ we: the limit is a convention of directories, and nothing that verifies a certif
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -27,6 +28,14 @@ class Requested:
     names: tuple[str, ...]
     groups: tuple[str, ...]
     more: tuple[str, ...] = ()  # other parts of the subject, and extensions such as alternative names, by name
+
+
+@contextmanager
+def names_of_any_length() -> Iterator[None]:
+    """Read and write subjects without being warned of names that are longer than X.509 has them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Attribute's length must be", UserWarning)
+        yield
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -52,8 +61,7 @@ def subject(user: str, groups: Sequence[str]) -> x509.Name:
     """Return the subject by which Kubernetes knows a user in groups."""
     groups_and_name = [(NameOID.ORGANIZATION_NAME, group) for group in groups] + [(NameOID.COMMON_NAME, user)]
     # Not validated: see above. What is too long for X.509 is not too long for anybody who reads it.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with names_of_any_length():
         return x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in groups_and_name])
 
 
@@ -68,8 +76,7 @@ def load(pem: bytes) -> x509.CertificateSigningRequest:
     if pem.count(b"-----BEGIN ") != 1 or not pem.lstrip().startswith(b"-----BEGIN CERTIFICATE REQUEST-----"):
         raise BadRequestError("PEM block type must be CERTIFICATE REQUEST")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with names_of_any_length():
             request = x509.load_pem_x509_csr(pem)
             signed = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature) as error:
@@ -83,8 +90,7 @@ def read(pem: bytes) -> Requested:
     """Return what a request asks for; raise `BadRequestError` if it is none."""
     request = load(pem)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with names_of_any_length():
             parts = [(part.oid, _text(part.value)) for part in request.subject]
             extensions = [_name(each.oid) for each in request.extensions]
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:

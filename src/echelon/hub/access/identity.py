@@ -23,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from echelon.hub.access.private import read_private, write_private
 from echelon.hub.access.tokens import AccountTokens, TokenError
+from echelon.kube.certificate_requests import names_of_any_length
 from echelon.kube.errors import Unauthorized
 
 ANONYMOUS = "system:anonymous"
@@ -218,8 +219,9 @@ class Authenticator:
                 _refuse()
             certificate.verify_directly_issued_by(issuer)
             usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-            names = _subject(certificate, NameOID.COMMON_NAME)
-            groups = _subject(certificate, NameOID.ORGANIZATION_NAME)
+            with names_of_any_length():
+                names = _subject(certificate, NameOID.COMMON_NAME)
+                groups = _subject(certificate, NameOID.ORGANIZATION_NAME)
         except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound) as error:
             raise Unauthorized("Unauthorized") from error
         # With two common names, two readers could see two users.

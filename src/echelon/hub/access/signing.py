@@ -46,23 +46,24 @@ class Signer:
         lifetime = (
             min(max(timedelta(seconds=seconds), SHORTEST_LIFETIME), CLIENT_LIFETIME) if seconds else CLIENT_LIFETIME
         )
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(asked.subject)
-            .issuer_name(issuer.subject)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - CLOCK_SKEW)
-            .not_valid_after(min(now + lifetime, issuer.not_valid_after_utc))
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(usages), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._authority.key.public_key()), critical=False
+        with certificate_requests.names_of_any_length():
+            certificate = (
+                x509.CertificateBuilder()
+                .subject_name(asked.subject)
+                .issuer_name(issuer.subject)
+                .public_key(key)
+                .serial_number(x509.random_serial_number())
+                .not_valid_before(now - CLOCK_SKEW)
+                .not_valid_after(min(now + lifetime, issuer.not_valid_after_utc))
+                .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+                .add_extension(_key_usage(usages), critical=True)
+                .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+                .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+                .add_extension(
+                    x509.AuthorityKeyIdentifier.from_issuer_public_key(self._authority.key.public_key()), critical=False
+                )
+                .sign(self._authority.key, hashes.SHA256())
             )
-            .sign(self._authority.key, hashes.SHA256())
-        )
         return Issued(certificate, self._authority.key).certificate_pem
 
 
