@@ -190,7 +190,7 @@ async def install(client: Client) -> None:
         if definition["spec"]["group"] in (CLUSTER_GROUP, WORK_GROUP):
             with suppress(AlreadyExists):
                 await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
-    for kind in (MANAGED_CLUSTER, MANIFEST_WORK):
+    for kind in (MANAGED_CLUSTER.untyped(), MANIFEST_WORK.untyped()):
         while True:
             with suppress(NotFound):
                 await client.list(kind, limit=1)

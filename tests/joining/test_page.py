@@ -76,9 +76,11 @@ class Terminal:
             time.sleep(0.3)
 
     def shows(self, cluster: str, status: str) -> None:
-        self.until(
-            lambda: f"Status     {status}" in self.types(f"echelon cluster show {cluster}"), f"{cluster}: {status}"
-        )
+        def so() -> bool:
+            rows = [line.split() for line in self.types("echelon cluster list").splitlines()]
+            return [cluster, status] in [row[:2] for row in rows]
+
+        self.until(so, f"{cluster} is not {status}")
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class KeyedWorkers:
         self._handler = handler
         self._metrics = metrics
         self._after = after
+        self._told: dict[str, str] = {}  # how each key failed last
         self._slots = asyncio.Semaphore(concurrency)
         self._turns = turns
         metrics.show_queue(name, self.queue.stats)
@@ -75,6 +76,7 @@ class KeyedWorkers:
         else:
             self._metrics.reconciles.labels(self.name, "ok").inc()
             self.queue.forget(key)
+            self._told.pop(key, None)
             if again is not None:
                 self.queue.add(key, after=again)
         finally:
@@ -90,7 +92,10 @@ class KeyedWorkers:
         elif isinstance(error, ApiError):
             self.queue.retry(key, at_least=error.retry_after)
             self._metrics.reconciles.labels(self.name, "refused").inc()
-            _log.warning("%s: %s failed: %s", self.name, key, error, extra=extra)
+            # Tried again and again, it is news when it fails in another way.
+            level = logging.DEBUG if self._told.get(key) == str(error) else logging.WARNING
+            self._told[key] = str(error)
+            _log.log(level, "%s: %s failed: %s", self.name, key, error, extra=extra)
         else:
             self.queue.retry(key)
             self._metrics.reconciles.labels(self.name, "error").inc()

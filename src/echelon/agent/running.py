@@ -11,7 +11,7 @@ async def run_families(context: AgentContext, families: Sequence[Family], *other
     """Work until cancelled; the first failure that nobody handled ends everything."""
     for family in families:
         for kind in family.member_kinds:
-            await ensure_served(context.member, kind)
+            await ensure_served(context.member, kind, context.random)
     try:
         async with asyncio.TaskGroup() as group:
             for other in others:

@@ -101,6 +101,7 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._reached = ""  # the newest resource version that the server has shown us
         self._complete = ""  # the version of the last list: what it did not have was not there
+        self._told = ""  # the failure that was logged last, while it goes on
         self._resume = ""  # where the next stream begins; empty: list first
         self._page_size = PAGE_SIZE
         self._refused = 0
@@ -207,7 +208,7 @@ class Informer(Generic[T]):
             except Exception as error:  # noqa: BLE001 - whatever a server does, the next try may go well
                 why, least = self._failed(error)
             if loop.time() - streaming >= HEALTHY_SECONDS:
-                pause = FIRST_PAUSE_SECONDS
+                pause, self._told = FIRST_PAUSE_SECONDS, ""
             self._metrics.informer_ends.labels(self.kind.resource, why).inc()
             await asyncio.sleep(max(pause * self._random.uniform(0.5, 1.5), least))
             pause = min(pause * 2, LAST_PAUSE_SECONDS)
@@ -219,7 +220,9 @@ class Informer(Generic[T]):
             self._resume = ""
         extra = {"kind": self.kind.resource, "namespace": self.namespace}
         if isinstance(error, ApiError):
+            # A server that is away is away for every try; who wants to see them all asks for more.
             level = logging.INFO if isinstance(error, Gone) else logging.WARNING
+            level, self._told = logging.DEBUG if str(error) == self._told else level, str(error)
             _log.log(level, "the informer of %s begins again: %s", self.kind.resource, error, extra=extra)
             return error.status_reason, float(error.retry_after)
         if isinstance(error, TimeoutError | OSError | OlderList):
