@@ -116,4 +116,6 @@ def _deadline_from(replica: Replica, good_since: datetime | None, now: datetime)
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+    if one is None or other is None:
+        return one or other
+    return max(one, other)
