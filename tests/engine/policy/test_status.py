@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.policy import ClusterCompliance, PolicyStatus
-from echelon.engine.policy.cluster_list import MOST_BYTES, room_for
+from echelon.engine.policy.cluster_list import MOST_BYTES, is_crowded, room_for
 from echelon.engine.policy.status import compliance_of
 
 MEBIBYTE = 1 << 20
@@ -35,7 +35,10 @@ def timed(clusters: Iterable[ClusterCompliance], untimed: Collection[str] = ()) 
 
 def fitting(clusters: list[ClusterCompliance], settled: set[str]) -> tuple[list[ClusterCompliance], str]:
     """Return what is told of clusters, and what is left out."""
-    room = room_for(clusters, settled)
+    names = {each.clustername for each in clusters}
+    looked_at = [each for each in clusters if each.clustername not in settled] if is_crowded(names) else clusters
+    room = room_for(looked_at, settled, len(clusters))
+    assert room == room_for(clusters, settled, len(clusters))
     return timed(room.listed, room.untimed), room.left_out
 
 

@@ -35,14 +35,12 @@ def clusters_of(
     """
     decided = {each.cluster: each for each in rollout.cluster_decisions}
     remaining = remaining_bindings(view.ways, view.selected)
-    found, settled = [], set[str]()
-    for cluster in sorted(view.replicas.keys() | written.keys()):
+    there = view.replicas.keys() | written.keys()
+    settled = {each.cluster for each in decided.values() if each.phase in _DONE and not each.in_flight} - written.keys()
+    found = []
+    for cluster in sorted(there - settled if is_crowded(there) else there):
         replica, entry = view.replicas.get(cluster), decided.get(cluster)
-        phase = written.get(cluster)
-        if phase is None and entry is not None:
-            phase = entry.phase
-            if phase in _DONE and not entry.in_flight:
-                settled.add(cluster)
+        phase = written.get(cluster) or (entry.phase if entry is not None else None)
         found.append(
             ClusterCompliance(
                 clustername=cluster,
@@ -52,7 +50,7 @@ def clusters_of(
                 remaining_bindings=_bindings(remaining[cluster]) if cluster in remaining else [],
             )
         )
-    room = room_for(found, settled)
+    room = room_for(found, settled & there, len(there))
     before = {each.clustername: each for each in view.policy.status.status}
     for number, one in enumerate(room.listed):
         cluster = one.clustername
@@ -87,23 +85,29 @@ class Room:
     left_out: str = ""  # what that is, in words
 
 
-def room_for(clusters: list[ClusterCompliance], settled: set[str]) -> Room:
-    """Return as much of a list, which has no times yet, as a server takes with times.
+def is_crowded(names: Collection[str]) -> bool:
+    """Whether there is no room for all clusters, whatever is told of them."""
+    return 2 * sum(map(len, names)) + _OTHER_BYTES * len(names) > MOST_BYTES
+
+
+def room_for(clusters: list[ClusterCompliance], settled: set[str], of: int) -> Room:
+    """Return as much of a list, which has no times yet, as a server takes with times; `of` as many as there are in all.
 
     Those that are settled lose their times first, then those that wait for their turn, who are known by what they have;
     then they lose their place. The others are what somebody has to look at, and the hub has to remember.
     """
     size = _size(clusters)
-    if size <= MOST_BYTES:
+    all_there = len(clusters) == of
+    if all_there and size <= MOST_BYTES:
         return Room(clusters)
     size -= _TIME_BYTES * len(settled)
-    if size <= MOST_BYTES:
+    if all_there and size <= MOST_BYTES:
         return Room(
             clusters, settled, "the list of clusters is long: those that have succeeded are listed without times"
         )
     waiting = {each.clustername for each in clusters if each.rollout_status == _WAITS}
     size -= _TIME_BYTES * len(waiting - settled)
-    if size <= MOST_BYTES:
+    if all_there and size <= MOST_BYTES:
         why = "the list of clusters is long: those that have succeeded or wait are listed without times"
         return Room(clusters, settled | waiting, why)
     kept = [each for each in clusters if each.clustername not in settled]
@@ -112,8 +116,7 @@ def room_for(clusters: list[ClusterCompliance], settled: set[str]) -> Room:
         waiting = set()
     while _size(kept) - _TIME_BYTES * len(waiting) > MOST_BYTES:
         kept = kept[: len(kept) * 3 // 4]
-    count = len(clusters) - len(kept)
-    why = f"the list of clusters is too long: {count} of {len(clusters)} are only counted, in status.rollout"
+    why = f"the list of clusters is too long: {of - len(kept)} of {of} are only counted, in status.rollout"
     return Room(kept, waiting, why)
 
 
