@@ -57,6 +57,7 @@ def test_budgets_hold_over_all_clusters_and_nobody_is_stuck(lives: Lives) -> Non
         ("scale", 15_002_381),  # a cluster that was left got its pods back
         ("crash", 12_001_124),  # a paused Deployment dropped old pods, since the new ones were complete
         ("crash", 15_001_967),  # pods that had died in a cluster that was through were taken for old ones
+        ("knobs", 21_000_249),  # what could not be taken from one cluster was not taken from another, either
     ],
 )
 def test_lives_that_once_failed_do_not(family: str, seed: int) -> None:
