@@ -27,6 +27,7 @@ from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.workload.alignment import Alignment
+from echelon.engine.workload.conditions import HELD, PROGRESSING
 from echelon.engine.workload.deciding import REMOVAL_HELD
 from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY, binding_name
 from echelon.engine.workload.plan import aligned_as, refusal_of
@@ -116,7 +117,16 @@ def _subject(view: WorkloadView, now: datetime) -> Subject:
         subject = subject_of(view, templates, holdings_of(alignment, alignment.as_it_is(now).round, now))
     else:
         subject = subject_of(view, templates, passed_through(view, templates))
-    return replace(subject, problem=problem[1]) if problem is not None else subject
+    said = problem[1] if problem is not None else _held(view.binding)
+    return replace(subject, problem=said) if said else subject
+
+
+def _held(binding: ResourceBinding) -> str:
+    """Return why the controller sends nothing, also where that is not known here: overrides are for few to read."""
+    progressing = find_condition(binding.status.conditions, PROGRESSING)
+    if progressing is None or progressing.reason != HELD:
+        return ""
+    return progressing.message if progressing.observed_generation == binding.metadata.generation else ""
 
 
 def _pods(cluster: ClusterGrant, title: str) -> ObjectLine:

@@ -3,9 +3,10 @@
 from echelon.engine.align.contract import CLONE_SET, Family
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.member import Member
+from echelon.engine.align.round import align
 from echelon.engine.align.sums import Sums
 from echelon.engine.align.workload import OnDeficit, Target
-from tests.engine.align.notation import Clusters, complete, entry, view, workload
+from tests.engine.align.notation import Clusters, complete, entry, ledger, view, workload
 
 SIZES = {"c1": 10, "c2": 10, "c3": 10}
 
@@ -44,6 +45,19 @@ def test_of_units_that_are_used_each_cluster_has_to_make_up_for_all_that_is_miss
     assert not clusters.round(wanted).pushes
     clusters.report("c1", 10, 9, 3)
     assert clusters.round(wanted).slack.available == 0
+
+
+def test_what_cannot_be_taken_from_one_cluster_is_taken_from_another() -> None:
+    v1, waiting = Grant(1, "v1", 12, 1), Grant(2, "v2", 12, 1, paused=True)
+    one, two, both = Grant(2, "v2", 12, 0, 1), Grant(3, "v2", 12, 0, 2), Grant(3, "v2", 12, 1, 1)
+    # Neither can be paused: what ReplicaSets remember, or have yet to do, might move pods.
+    a = (v1, complete(v1), one, view(one, 13, 13, 2, settled=None), two)
+    b = (v1, complete(v1), waiting, view(waiting, 12, 12, 0, settled=None), both, view(both, 13, 11, 2, settled=None))
+    wanted = workload("v2", {"a": 12, "b": 12}, unavailable=0, surge=1)
+    first = align(wanted, ledger(a=a, b=b), {}, 0.0)
+    running = {name: (grant.unavailable, grant.surge) for name, grant in first.pushes.items() if not grant.paused}
+    assert running == {"a": (0, 1), "b": (0, 1)}, "the one that has a pod too many keeps it, and the other takes none"
+    assert not align(wanted, first.ledger, {}, 0.0).pushes
 
 
 def test_a_clone_set_keeps_pods_that_it_has_too_many_while_others_are_missing() -> None:

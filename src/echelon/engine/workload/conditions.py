@@ -19,6 +19,7 @@ OVERRIDE_FAILED = "OverrideFailed"
 HUB_RUNS_TEMPLATE, NO_TEMPLATE, BOTH_ZERO = "HubRunsTemplate", "TemplateNotFound", "BothZero"
 LEDGER_LOST, FOREIGN_WORK, NAME_TOO_LONG = "LedgerLost", "WorkOfAnotherBinding", "NameTooLong"
 SECOND_BINDING = "TemplateHasAnotherBinding"
+HELD = "Held"  # nothing is sent until somebody corrects something
 
 
 def karmada_conditions(view: WorkloadView) -> list[ConditionDraft]:
@@ -52,7 +53,7 @@ def held_conditions(reason: str, message: str) -> list[ConditionDraft]:
     """Return the conditions of a binding of which nothing is carried out."""
     return [
         ConditionDraft(ALIGNED, False, reason, message),
-        ConditionDraft(PROGRESSING, False, "Held", f"nothing is sent: {message}"),
+        ConditionDraft(PROGRESSING, False, HELD, f"nothing is sent: {message}"),
     ]
 
 
