@@ -31,7 +31,7 @@ from echelon.engine.work.reporting import (
     Unreached,
     Unreadable,
 )
-from echelon.engine.work.updating import DesiredObject, LastApplied
+from echelon.engine.work.updating import DesiredObject, ForeignObjectError, LastApplied
 from echelon.kube.errors import ApiError
 
 SOON = 0.0  # as soon as the growing pause between tries allows
@@ -169,7 +169,7 @@ def explain_failure(error: Exception, manifest: JSONObject) -> tuple[ApplyResult
         return Unreached(text), SOON
     if isinstance(error, IgnoreFieldError):
         return NotApplied(text, ignored_fields=True), UNTIL_CHANGED
-    if isinstance(error, NotAllowed):
+    if isinstance(error, NotAllowed | ForeignObjectError):
         return NotApplied(text), RETRY_SECONDS
     return NotApplied(text), UNTIL_CHANGED if isinstance(error, FieldConflict) else SOON
 

@@ -163,6 +163,7 @@ class WorkReconciler:
         fresh = {resource_key_of(each.resource): each.resource for each in results if each.resource is not None}
         metas = [each.observed.meta for each in results]
         listed = record.status.applied_resources
+        foreign = {resource_key_of(each.observed.meta) for each in results if each.observed.adopted}
         kept, left = split_by_wanted(merged_resources(listed), metas)
         failed = False
         try:
@@ -179,7 +180,7 @@ class WorkReconciler:
             failed = True
         resources: list[AppliedResource] = [
             *left,
-            *(each for each in kept if resource_key_of(each) not in fresh),
+            *(each for each in kept if resource_key_of(each) not in fresh.keys() | foreign),
             *fresh.values(),
         ]
         await self._records.list_resources(record, resources)

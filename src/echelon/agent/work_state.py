@@ -9,11 +9,12 @@ from echelon.agent.manifest_result import ManifestResult
 from echelon.api.work import ManifestWork, ManifestWorkStatus
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
 from echelon.engine.work.drift import NO_REPAIR, Drift
+from echelon.engine.work.ownership import adopts
 
 # For so many tries, some seconds, trouble of the server is not worth a word.
 TRANSIENT_TRIES = 5
 
-WorkRequest: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...]]
+WorkRequest: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...], bool]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class WorkState:
 def request_of(work: ManifestWork) -> WorkRequest:
     """Return what decides whether a work was already applied as it is."""
     meta = work.metadata
-    return meta.uid, meta.generation, meta.annotations.get(RETRIED_ANNOTATION, ""), tuple(sorted(meta.labels.items()))
+    retried, labels = meta.annotations.get(RETRIED_ANNOTATION, ""), tuple(sorted(meta.labels.items()))
+    return meta.uid, meta.generation, retried, labels, adopts(meta.annotations)
 
 
 def previous_results(before: WorkState | None, work: ManifestWork) -> tuple[ManifestResult, ...]:

@@ -13,7 +13,7 @@ import click
 from echelon.agent.agent import FAMILIES, Agent
 from echelon.agent.context import AgentContext, Family
 from echelon.agent.policy.family import policy_controllers
-from echelon.agent.settings import MANAGER, Settings
+from echelon.agent.settings import HOME_NAMESPACE, MANAGER, Settings
 from echelon.agent.settings import hub_hash as hash_of
 from echelon.agent.workload.family import workload_controllers
 from echelon.cli.connection import Connection, errors_said
@@ -176,6 +176,7 @@ def families_with(*, policies: bool, workloads: bool) -> list[Callable[[AgentCon
 async def _serve(options: _AgentOptions) -> None:
     stopping, metrics = stop_on_signals(), Metrics()
     hub_config, member_config = options.hub.load(), options.member.load()
+    own = (HOME_NAMESPACE, member_config.namespace)
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(HttpClient(hub_config, field_manager="echelon-agent"))
         member = await stack.enter_async_context(HttpClient(member_config, field_manager=MANAGER, user_agent=MANAGER))
@@ -189,7 +190,7 @@ async def _serve(options: _AgentOptions) -> None:
             metrics=metrics,
             hub_hash=options.hub_hash or hash_of(hub_config.host),
             agent_id=options.agent_id,
-            settings=options.settings,
+            settings=replace(options.settings, kept_namespaces=own),
             act_as=_Impersonating(member_config, stack).client,
             families=options.families,
         )

@@ -28,7 +28,7 @@ def wanted(spec: dict[str, Any] | None = None) -> DesiredObject:
         "metadata": {"name": "x", "creationTimestamp": None},
         "spec": {"template": {"metadata": {"creationTimestamp": None}}, **(SPEC if spec is None else spec)},
     }
-    return DesiredObject(DEPLOYMENT.untyped(), manifest, "n", OWNER, owned_by_work=True)
+    return DesiredObject(DEPLOYMENT.untyped(), manifest, "n", OWNER, owned_by_work=True, recorded_uid="u")
 
 
 def config(condition: str = "OnSpokePresent", **paths: Any) -> ServerSideApplyConfig:

@@ -16,6 +16,7 @@ from echelon.api.base import JSONObject
 from echelon.api.manifest_config import IgnoreField, ServerSideApplyConfig
 from echelon.engine.plan import Apply, Write
 from echelon.engine.work import jq
+from echelon.engine.work.ownership import MADE_FOR
 from echelon.engine.work.updating import DesiredObject, owner_writes, with_metadata
 
 DIGEST = "open-cluster-management.io/config-spec-hash"
@@ -35,16 +36,18 @@ def server_side_apply(
     Raises `IgnoreFieldError`.
     """
     body = _without_nulls(with_metadata(desired, {}))
+    mark = _mark(desired, live)
     if not config.ignore_fields:
-        return (Apply(desired.kind, desired.name, body, desired.namespace, config.force),)
+        return (Apply(desired.kind, desired.name, _annotated(body, mark), desired.namespace, config.force),)
     reduced = _reduced(body, config.ignore_fields)
     digest = sha256(msgspec.json.encode(reduced, order="sorted")).hexdigest()[:32]
+    stamp = {DIGEST: digest, **mark}
     if live is None:
-        return (Apply(desired.kind, desired.name, _stamped(body, digest), desired.namespace, config.force),)
+        return (Apply(desired.kind, desired.name, _annotated(body, stamp), desired.namespace, config.force),)
     annotations = live["metadata"].get("annotations") or {}
     if annotations.get(DIGEST) == digest:
         return owner_writes(desired, live)
-    return (Apply(desired.kind, desired.name, _stamped(reduced, digest), desired.namespace, config.force),)
+    return (Apply(desired.kind, desired.name, _annotated(reduced, stamp), desired.namespace, config.force),)
 
 
 def _reduced(body: JSONObject, ignored: list[IgnoreField]) -> JSONObject:
@@ -144,9 +147,23 @@ def _backwards(path: _FieldPath) -> tuple[tuple[int, int, str], ...]:
     return tuple((1, step, "") if isinstance(step, int) else (0, 0, step) for step in path)
 
 
-def _stamped(body: JSONObject, digest: str) -> JSONObject:
+def _mark(desired: DesiredObject, live: JSONObject | None) -> dict[str, str]:
+    """Return what tells an object that this very request makes from one that was there before.
+
+    Its owner comes with the next request, and whoever dies in between must know it again. What is marked stays so:
+    the server takes away what is no longer applied, and that would be a change at each turn.
+    """
+    if not desired.work_uid:
+        return {}
+    marked = live is None or (live["metadata"].get("annotations") or {}).get(MADE_FOR) == desired.work_uid
+    return {MADE_FOR: desired.work_uid} if marked else {}
+
+
+def _annotated(body: JSONObject, annotations: dict[str, str]) -> JSONObject:
     metadata = body["metadata"]
-    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), DIGEST: digest}}}
+    if not annotations:
+        return body
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
 
 
 def _without_nulls(value: Any) -> Any:

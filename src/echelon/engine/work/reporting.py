@@ -23,6 +23,7 @@ from echelon.api.work import (
     StatusFeedback,
 )
 from echelon.engine.conditions import ConditionStamp, condition_stamp, find_condition, set_condition
+from echelon.engine.work.adopted import ADOPTED, with_adopted
 from echelon.engine.work.aggregation import JudgedManifest, work_conditions
 from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
@@ -80,7 +81,8 @@ class ObservedManifest:
     """What became of a manifest. `meta` has as much of its identity as is known; its ordinal is the place in the spec.
 
     `applied` is None in a pass that only looks: what was said about the last attempt is kept. So is what was said about
-    drift if `drift` is None. `has_status`: objects of its kind have a status that a controller writes.
+    drift if `drift` is None, and about objects that were there before the work if `adopted` is. `has_status`: objects
+    of its kind have a status that a controller writes.
     """
 
     meta: ManifestResourceMeta
@@ -88,6 +90,7 @@ class ObservedManifest:
     live: LiveState
     drift: Drift | None = None
     has_status: bool = False
+    adopted: bool | None = None
 
 
 def report(
@@ -186,6 +189,8 @@ def _judge(
         conditions = set_condition(conditions, condition, per_generation=True)
     if all(rule.condition != DRIFTED for rule in options.conditions):
         conditions = _with_drift(conditions, observed.drift, stamp)
+    if observed.adopted is not None and all(rule.condition != ADOPTED for rule in options.conditions):
+        conditions = with_adopted(conditions, stamp, adopted=observed.adopted)
     # A work or an object that is complete is never applied again; what it was is what it stays.
     settled = (
         completed or _is_true(conditions, "Complete") or stamp.current(find_condition(conditions, "Applied"), "True")
