@@ -124,7 +124,8 @@ class PolicyObserver:
             confirmed=confirmed,
         )
         losing = [replicas[each].uid for each in departed if replicas[each].terminating is None]
-        asked, after = questions(known, placements.values(), stale, losing, now)
+        forgotten = view.outcomes.content.keys() - listed  # whose failures would be
+        asked, after = questions(known, placements.values(), stale, [*losing, *forgotten], now)
         return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:

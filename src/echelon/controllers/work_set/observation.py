@@ -103,7 +103,8 @@ class WorkSetObserver:
             confirmed,
         )
         losing = [work.uid for each in departed for work in works[each] if not work.terminating]
-        asked, after = questions(known, refs, stale, losing, now)
+        forgotten = view.outcomes.content.keys() - listed  # whose failures would be
+        asked, after = questions(known, refs, stale, [*losing, *forgotten], now)
         return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:

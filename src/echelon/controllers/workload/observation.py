@@ -128,7 +128,8 @@ class WorkloadObserver:
         )
         losing = [works[each].uid for each in departed & works.keys() if works[each].terminating is None]
         references = [placement] if placement is not None else []
-        asked, after = questions(known, references, [*stale], [*losing, *departed], now)
+        forgotten = view.outcomes.content.keys() - listed  # whose failures would be
+        asked, after = questions(known, references, [*stale], [*losing, *departed, *forgotten], now)
         return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:
