@@ -20,9 +20,10 @@ from echelon.api.karmada import (
 )
 from echelon.api.meta import ObjectMeta
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, RolloutLedger, RolloutLedgerSpec
-from echelon.engine.align import ClusterLedger, Ledger, MemberView
+from echelon.engine.align import ClusterLedger, Ledger, MemberView, Round, Workload, align
 from echelon.engine.plan import Create, Patch, Plan, Together, Write
 from echelon.engine.rollout.control import PAUSED
+from echelon.engine.workload import alignment
 from echelon.engine.workload.manifests import base_of
 from echelon.engine.workload.names import BINDING_FINALIZER, MADE_BY, POLICY_NAME, PROPAGATION, PUSH_ID
 from echelon.engine.workload.overriding import Overridden
@@ -137,6 +138,21 @@ def test_the_revision_and_the_ledger_come_before_the_works_and_what_is_told_afte
 def test_a_plan_is_a_function_of_what_was_seen() -> None:
     view = settled({"c1": 2, "c2": 3}, template=template("v2", 2))
     assert plan(view, NOW) == plan(view, NOW)
+
+
+@pytest.mark.parametrize(("image", "rounds"), [("v1", 1), ("v2", 2)])
+def test_a_round_is_decided_twice_only_if_the_second_is_another_one(
+    image: str, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, decided = settled({"c1": 2, "c2": 3}, template=template(image, 2)), []
+
+    def counting(workload: Workload, *rest: Any) -> Round:
+        decided.append(workload)
+        return align(workload, *rest)
+
+    monkeypatch.setattr(alignment, "align", counting)
+    plan(view, NOW)
+    assert len(decided) == rounds
 
 
 def test_the_ledger_is_written_only_if_it_is_what_was_read() -> None:

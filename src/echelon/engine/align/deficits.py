@@ -50,8 +50,11 @@ def _makes_anyway(sums: Sums, member: Member) -> int:
     And while there are more than there may be, as many as it has: a pause must not take what may be missing then. Only
     if that is not known for sure, nothing must be made that may have gone by now.
     """
-    wanted = member.out.replicas if member.out else 0
-    return max(wanted, member.told) if sums.too_many and member.has_reported else wanted
+    out = member.out
+    if out is None or not sums.too_many or not member.has_reported:
+        return out.replicas if out else 0
+    # Rolling, it is about to lose those that are more than it may have.
+    return max(out.replicas, member.told if out.paused else min(member.told, out.most))
 
 
 def _take_unavailability(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:

@@ -91,7 +91,8 @@ def plan(view: WorkloadView, now: datetime, *, brief: bool = False) -> Plan:
 
 def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
     view, templates = alignment.view, alignment.templates
-    holdings = holdings_of(alignment, alignment.as_it_is(now).round, now)
+    standing = alignment.as_it_is(now)
+    holdings = holdings_of(alignment, standing.round, now)
     subject = subject_of(view, templates, holdings)
     rollout = roll_out(subject, now)
     if rollout.history.generation > view.template_generation:
@@ -112,7 +113,7 @@ def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
         held=silence.why,
         paused=_is_paused(rollout),
     )
-    aligned = alignment.round(wanted, now)
+    aligned = alignment.round(wanted, now, standing=standing)
     unwritten = rollout.failed_writes.keys() - rollout.retries
     ended = _ended(aligned, rollout, silence)
     silent = silence.why.keys() | unwritten | ended
