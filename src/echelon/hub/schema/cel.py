@@ -14,10 +14,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from echelon.api.base import JSON, JSONObject
-from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
+from echelon.engine.cel import (
+    CEL_AVAILABLE,
+    Budget,
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Program,
+    compile_expression,
+)
 from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import MISSING, correlated, unchanged
 from echelon.hub.schema.seen_fields import View, fields_seen
@@ -25,11 +33,10 @@ from echelon.kube.errors import Cause
 
 __all__ = ["CEL_AVAILABLE", "CompileError", "EvaluationError", "Program", "RuleError", "Rules", "compile_expression"]
 
-# No wrapper of the runtime exposes a cost budget, so the number of evaluations for one object is limited.
-MAX_EVALUATIONS: Final = 20_000
 MAX_RULES: Final = 1_000
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 _BLOCKING = frozenset(f"FieldValue{kind}" for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "
@@ -322,11 +329,12 @@ class _Evaluation:
         self.found: list[Cause] = []
         self._accepted = accepted
         self._sound = sound
-        self._left = MAX_EVALUATIONS
+        self._budget = Budget()
+        self._over = False  # nothing more is looked at, and what was found says why
 
     def node(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
         """Check a value. `old` is what rules see as oldSelf; `ratchet` is what it must differ from to be blamed."""
-        if value is None or self._left < 0:
+        if value is None or self._over:
             return
         if self._accepted and value is old and value is ratchet and node.ratchets:
             return
@@ -349,30 +357,27 @@ class _Evaluation:
                 self.node(node.items, each, was, f"{path}[{index}]", _deeper(ratchet, value, old, was))
 
     def _check(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
-        bound: dict[_Old, Any] = {}
+        bound: dict[_Old, JSONObject] = {}
         for rule in node.rules:
             absent = old is MISSING or old is None
             if rule.old == "plain" and absent:
                 continue
-            self._left -= 1
-            if self._left < 0:
-                self._broken(
-                    node,
-                    path,
-                    "validation failed due to running out of cost budget, no further validation rules will be run",
-                )
-                return
             try:
                 if rule.old not in bound:
-                    bound[rule.old] = rule.program.bind(_values(node, rule.old, value, None if absent else old, absent))
-                if rule.program.run(bound[rule.old]) is True:
+                    bound[rule.old] = _values(node, rule.old, value, None if absent else old, absent)
+                if rule.program.run(bound[rule.old], self._budget) is True:
                     continue
             except EvaluationError as error:
-                self._broken(node, path, _evaluation_failure(str(error), rule))
+                self._over = isinstance(error, CostExceeded)
+                spent = self._over and self._budget.is_spent
+                self._broken(node, path, _OUT_OF_BUDGET if spent else _evaluation_failure(str(error), rule))
+                if self._over:
+                    return
                 continue
             same = rule.old == "none" and ratchet is not MISSING and _is_same(node.schema, value, ratchet)
             if not same:
-                self.found.append(_failure(rule, bound[rule.old], node, value, path))
+                detail = _spoken(rule, bound[rule.old], self._budget)
+                self.found.append(_failure(rule, detail, node, value, path))
 
     def _broken(self, node: _Node, path: str, detail: str) -> None:
         self.found.append(causes.invalid(path or "<nil>", node.schema.get("type") or "", detail))
@@ -421,8 +426,7 @@ def _evaluation_failure(error: str, rule: _Rule) -> str:
     return f"{error} evaluating rule: {rule.title}"
 
 
-def _failure(rule: _Rule, bound: Any, node: _Node, value: JSON, path: str) -> Cause:
-    detail = _spoken(rule, bound)
+def _failure(rule: _Rule, detail: str, node: _Node, value: JSON, path: str) -> Cause:
     if not detail:
         message = str(rule.wire.get("message") or "").strip()
         detail = message or f"failed rule: {rule.wire['rule'].strip()}"
@@ -438,12 +442,12 @@ def _failure(rule: _Rule, bound: Any, node: _Node, value: JSON, path: str) -> Ca
     return Cause(at, f"Invalid value: {detail}") if whole else causes.invalid(at, value, detail)
 
 
-def _spoken(rule: _Rule, bound: Any) -> str:
+def _spoken(rule: _Rule, values: JSONObject, budget: Budget) -> str:
     """Evaluate the message; an expression that fails, or says nothing fit for one line, has no say."""
     if rule.message_program is None:
         return ""
     try:
-        text = rule.message_program.run(bound)
+        text = rule.message_program.run(values, budget)
     except EvaluationError:
         return ""
     text = text.strip() if isinstance(text, str) else ""
