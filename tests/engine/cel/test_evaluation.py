@@ -1,5 +1,6 @@
 """Our evaluator against the one of the runtime whose compiler it uses: same expressions, same values."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from echelon.engine.cel import EvaluationError, compile_expression
 from echelon.engine.cel.program import _environment
+from echelon.engine.cel.times import Duration
 
 VARIABLES: dict[str, Any] = {
     "n": 7,
@@ -201,6 +203,10 @@ def plain(value: Any) -> Any:
         return {repr(key): plain(each) for key, each in value.items()}
     if isinstance(value, bool | str | bytes | type(None)):
         return value
+    if isinstance(value, Duration):
+        return value.nanoseconds / 1e9
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     return float(value) if isinstance(value, int | float) else str(value)
 
 
@@ -209,12 +215,24 @@ def test_both_agree(text: str) -> None:
     assert ours(text, VARIABLES) == theirs(text, VARIABLES)
 
 
-OPERAND = st.sampled_from(
-    (
-        "n|d|s|t|z|l|m|w|1|0|-1|2u|1.5|'a'|''|true|null|[]|[1, 'a']|{}|{'a': 1}|m.a|m.b.c|m.q|l[1]|w[0]|l[9]|"
-        "duration(m.x)|timestamp(m.x)"
-    ).split("|")
-)
+NAMED = ["n", "d", "s", "t", "z", "l", "m", "w", "m.a", "m.b.c", "m.q", "l[1]", "w[0]", "l[9]", "duration(m.x)"]
+LITERAL = [
+    "1",
+    "0",
+    "-1",
+    "2u",
+    "1.5",
+    "'a'",
+    "''",
+    "true",
+    "null",
+    "[]",
+    "[1, 'a']",
+    "{}",
+    "{'a': 1}",
+    "timestamp('')",
+]
+OPERAND = st.sampled_from([*NAMED, *LITERAL])
 OPERATOR = st.sampled_from(["+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "in"])
 UNARY = st.sampled_from(
     ["!{}", "-{}", "size({})", "string({})", "int({})", "double({})", "type({}) == int", "has(m.a)"]

@@ -18,6 +18,7 @@ from echelon.hub.policy.authorizer import FUNCTIONS
 from echelon.hub.schema import causes
 from echelon.kube.errors import Cause
 
+BUDGET: Final = 100_000  # what all expressions of a policy may cost for one request: nobody is served meanwhile
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 MAX_CONDITIONS: Final = 64
 REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -91,7 +92,7 @@ class _Bound:
         self._values = values
         self._variables = variables
         self._known: dict[str, Any] = {}
-        self.budget = Budget()
+        self.budget = Budget(BUDGET, BUDGET)
         self.broken: dict[str, str] = {}
 
     def values(self, names: tuple[str, ...]) -> dict[str, Any]:
