@@ -4,7 +4,7 @@ The runtime is an optional dependency, so importing this never fails; compiling 
 """
 
 from echelon.engine.cel.library import Function
-from echelon.engine.cel.metering import PER_CALL, PER_OBJECT, Budget
+from echelon.engine.cel.metering import PER_CALL, PER_OBJECT, Budget, Overrun
 from echelon.engine.cel.program import (
     CEL_AVAILABLE,
     CompileError,
@@ -23,6 +23,7 @@ __all__ = [
     "CostExceeded",
     "EvaluationError",
     "Function",
+    "Overrun",
     "Program",
     "compile_expression",
 ]

@@ -67,6 +67,12 @@ class Budget:
         """Whether nothing is left."""
         return self.left <= 0
 
+    def spend(self, cost: int) -> None:
+        """Pay for something that is no evaluation; raise Overrun if there is not enough left."""
+        self.left = max(0, self.left - cost)
+        if not self.left:
+            raise Overrun
+
     def meter(self) -> Meter:
         """Begin an evaluation."""
         return Meter(min(self.left, self.per_call))

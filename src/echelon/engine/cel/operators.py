@@ -138,8 +138,6 @@ def _to_int(_: Meter, value: Any) -> int:
         return int(value)
     if isinstance(value, Timestamp):
         return value.nanoseconds // 10**9
-    if isinstance(value, Duration):
-        return value.nanoseconds
     return integer(int(value))
 
 
@@ -384,7 +382,7 @@ FUNCTIONS: Final[Table] = {
     "size": _SIZED,
     "type": {("dyn",): lambda _, value: type_of(value)},
     "dyn": {("dyn",): lambda _, value: value},
-    "int": {(kind,): _to_int for kind in (*_NUMBERS, "string", "timestamp", "duration")},
+    "int": {(kind,): _to_int for kind in (*_NUMBERS, "string", "timestamp")},
     "uint": {(kind,): _to_uint for kind in (*_NUMBERS, "string")},
     "double": {(kind,): _to_double for kind in (*_NUMBERS, "string")},
     "string": {(kind,): to_string for kind in (*_NUMBERS, "string", "bytes", "bool", "timestamp", "duration")},

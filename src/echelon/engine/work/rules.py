@@ -25,7 +25,8 @@ from echelon.engine.work.health_state import condition, part, text
 
 EVALUATED, INVALID = "ConditionRuleEvaluated", "ConditionRuleInvalid"
 EXPRESSION_ERROR, INTERNAL_ERROR = "ConditionRuleExpressionError", "ConditionRuleInternalError"
-BUDGET: Final = 50_000  # what all rules about one object may cost: the agent does nothing else meanwhile
+BUDGET: Final = 50_000  # what all rules about one object may cost, if there is no other limit
+_ASKING = 5  # for each expression, however cheap
 RULE_REASONS = "ConditionRule"  # by this prefix, conditions of rules are told from all others
 
 
@@ -39,9 +40,12 @@ class RuleResult:
     message: str
 
 
-def evaluate(rules: Iterable[ConditionRule], obj: JSONObject) -> tuple[RuleResult, ...]:
-    """Evaluate rules; those that have nothing to say about the object are left out."""
-    budget = Budget(BUDGET, BUDGET)
+def evaluate(rules: Iterable[ConditionRule], obj: JSONObject, budget: Budget | None = None) -> tuple[RuleResult, ...]:
+    """Evaluate rules; those that have nothing to say about the object are left out.
+
+    A rule for which the budget does not suffice is an error like any other in it.
+    """
+    budget = Budget(BUDGET, BUDGET) if budget is None else budget
     found = (
         _well_known(rule, obj, budget) if rule.type == "WellKnownConditions" else _cel(rule, obj, budget)
         for rule in rules
@@ -77,6 +81,7 @@ def _cel(rule: ConditionRule, obj: JSONObject, budget: Budget) -> RuleResult:
 
 def _holds(expression: str, obj: JSONObject, budget: Budget) -> bool:
     program = _program(expression, ("object",))
+    budget.left = max(0, budget.left - _ASKING)
     value = program.run({"object": obj}, budget)
     if not isinstance(value, bool):
         raise EvaluationError(f"expected bool result, got {program.returns}: {expression}")
