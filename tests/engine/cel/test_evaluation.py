@@ -235,7 +235,7 @@ LITERAL = [
 OPERAND = st.sampled_from([*NAMED, *LITERAL])
 OPERATOR = st.sampled_from(["+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "in"])
 UNARY = st.sampled_from(
-    ["!{}", "-{}", "size({})", "string({})", "int({})", "double({})", "type({}) == int", "has(m.a)"]
+    ["!{}", "-{}", "size({})", "string({})", "int(string({}))", "double(string({}))", "type({}) == int", "has(m.a)"]
 )
 MACRO = st.sampled_from(
     ["{}.all(x, {})", "{}.exists(x, {})", "{}.map(x, {})", "{}.filter(x, {})", "{}.exists_one(x, {})"]

@@ -38,7 +38,9 @@ Implementation: TypeAlias = Callable[..., Any]
 Table: TypeAlias = dict[str, dict[tuple[str, ...], Implementation]]
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+_FLOAT = re.compile(
+    r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE
+)
 _LONGEST_NUMBER = 400
 _TIME_COST = 6
 _TRUE, _FALSE = (
