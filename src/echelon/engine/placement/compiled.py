@@ -22,6 +22,7 @@ from echelon.engine.placement.selection import Selector, group_selector, selecto
 if TYPE_CHECKING:
     from echelon.engine.cel import Program
 
+MAX_TERMS: Final = 5_000  # of all selectors, and the values in them
 MAX_EXPRESSIONS: Final = 64
 MAX_CHARACTERS: Final = 16 * 1024  # of all expressions
 MAX_NAME = 63  # decisions carry the name of their placement as the value of a label
@@ -98,6 +99,7 @@ def compile_placement(placement: Placement) -> CompiledPlacement:
     """Compile a placement; raise Misconfigured if the spec cannot be understood."""
     spec = placement.spec
     _check_limits(placement)
+    _check_terms(spec)
     predicates = _predicates(spec)
     try:
         taints.validate(spec.tolerations)
@@ -125,6 +127,21 @@ def _check_limits(placement: Placement) -> None:
     if limit is not None and limit < 0:
         rule = "must be greater than or equal to 0"
         raise Misconfigured("Placement", f"spec.numberOfClusters: Invalid value: {limit}: {rule}")
+
+
+def _check_terms(spec: PlacementSpec) -> None:
+    """Refuse more than can be understood in one go."""
+    groups = spec.decision_strategy.group_strategy.decision_groups
+    wanted = [each.required_cluster_selector for each in spec.predicates]
+    grouped = [each.group_cluster_selector for each in groups]
+    selectors = [(each.label_selector, each.claim_selector) for each in wanted]
+    selectors += [(each.label_selector, each.claim_selector) for each in grouped]
+    count = sum(len(of_labels.match_labels) for of_labels, _ in selectors)
+    for of_labels, of_claims in selectors:
+        count += sum(1 + len(term.values) for term in (*of_labels.match_expressions, *of_claims.match_expressions))
+    if count > MAX_TERMS:
+        rule = f"the selectors of a placement may have at most {MAX_TERMS} terms and values"
+        raise Misconfigured("Predicate", f"spec.predicates: Too many: {count}: {rule}")
 
 
 def _predicates(spec: PlacementSpec) -> tuple[Predicate, ...]:
