@@ -280,3 +280,26 @@ def test_a_mistake_in_a_field_selector_is_named_as_kubernetes_names_it(text: str
     with pytest.raises(SelectorError) as caught:
         labels.parse_fields(text)
     assert str(caught.value) == message
+
+
+TERM = st.tuples(
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.sampled_from(["in", "notin", "=", "!=", "exists", "!", "gt", "lt"]),
+    st.lists(st.sampled_from(["", "1", "5", "9", "x"]), min_size=1, max_size=3),
+)
+
+
+@given(
+    st.lists(TERM, min_size=9, max_size=14),
+    st.dictionaries(st.sampled_from("abcdz"), st.sampled_from(["1", "5", "9", "x"])),
+)
+def test_many_terms_together_mean_what_each_of_them_means(
+    terms: list[tuple[str, str, list[str]]], has: dict[str, str]
+) -> None:
+    requirements = tuple(
+        Requirement(
+            key, operator, () if operator in ("exists", "!") else tuple(values if "in" in operator else values[:1])
+        )
+        for key, operator, values in terms
+    )
+    assert Selector(requirements).matches(has) == all(each.matches(has) for each in requirements)

@@ -25,7 +25,8 @@ _AMOUNT = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
 
 _TIME = re.compile(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$")
 _GO_DURATION = re.compile(rf"^[-+]?(0|({_AMOUNT})+)$")
-_WORDY_DURATION = re.compile(r"[0-9]+\s*([A-Za-zµ]+)")
+# Begins where digits begin, and never reads them twice: a text of a million digits takes no longer than any other.
+_WORDY_DURATION = re.compile(r"(?<![0-9])[0-9]++\s*+([A-Za-zµ]++)")
 _UNIT = re.compile(
     "ns|nano.*|us|µs|micro.*|ms|milli.*|s|sec.*|m|min.*|h|hr|hour.*|d|day.*|w|wk|week.*", re.IGNORECASE | re.DOTALL
 )

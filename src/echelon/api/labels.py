@@ -6,8 +6,8 @@ what Kubernetes accepts and says. Everything here is a pure value: parsed once, 
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from echelon.api.base import JSONObject
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 from echelon.api.name_patterns import LABEL_NAME, SUBDOMAIN
 
+_FEW = 8  # terms, or values of one, that are asked one by one
 _VALUE = f"({LABEL_NAME})?"
 _NAME_PATTERN, _VALUE_PATTERN, _SUBDOMAIN_PATTERN = re.compile(LABEL_NAME), re.compile(_VALUE), re.compile(SUBDOMAIN)
 
@@ -123,13 +124,74 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
+class _Terms:
+    """Many requirements, put together by key."""
+
+    needed: frozenset[str]  # keys that must be there
+    allowed: dict[str, frozenset[str]]
+    forbidden: dict[str, frozenset[str]]
+    absent: frozenset[str]
+    compared: dict[str, list[Requirement]]
+
+    @classmethod
+    def of(cls, requirements: Iterable[Requirement]) -> "_Terms":
+        allowed: dict[str, frozenset[str]] = {}
+        forbidden: dict[str, set[str]] = {}
+        compared: dict[str, dict[str, Requirement]] = {}
+        needed, absent = set(), set()
+        for each in requirements:
+            match each.operator:
+                case "=" | "==" | "in":
+                    allowed[each.key] = allowed.get(each.key, frozenset(each.values)).intersection(each.values)
+                case "!=" | "notin":
+                    forbidden.setdefault(each.key, set()).update(each.values)
+                case "!":
+                    absent.add(each.key)
+                case "gt" | "lt":
+                    known = compared.setdefault(each.key, {})
+                    known[each.operator] = _narrower(known.get(each.operator, each), each)
+            if each.operator not in ("!=", "notin", "!"):
+                needed.add(each.key)
+        without = {key: frozenset(values) for key, values in forbidden.items()}
+        bounds = {key: list(found.values()) for key, found in compared.items()}
+        return cls(frozenset(needed), allowed, without, frozenset(absent), bounds)
+
+    def match(self, labels: Mapping[str, str]) -> bool:
+        if len(self.needed) > len(labels) or not all(key in labels for key in self.needed):
+            return False
+        for key, value in labels.items():
+            if key in self.absent or value in self.forbidden.get(key, ()):
+                return False
+            if key in self.allowed and value not in self.allowed[key]:
+                return False
+            if key in self.compared and not all(each.matches(labels) for each in self.compared[key]):
+                return False
+        return True
+
+
+def _narrower(one: Requirement, other: Requirement) -> Requirement:
+    """Return which of two comparisons lets less pass."""
+    left, right = _int64(one.values[0]), _int64(other.values[0])
+    if left is None or right is None:
+        return one if left is None else other
+    return one if (left >= right) == (one.operator == "gt") else other
+
+
+@dataclass(frozen=True, slots=True)
 class Selector:
     """All requirements must hold; without any, everything matches."""
 
     requirements: tuple[Requirement, ...] = ()
+    _terms: _Terms | None = field(init=False, repr=False, compare=False)  # if there is more than one would ask singly
+
+    def __post_init__(self) -> None:
+        many = len(self.requirements) > _FEW or any(len(each.values) > _FEW for each in self.requirements)
+        object.__setattr__(self, "_terms", _Terms.of(self.requirements) if many else None)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels are selected."""
+        """Tell whether the labels are selected. Many terms take no longer than the labels are many."""
+        if self._terms is not None:
+            return self._terms.match(labels)
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:

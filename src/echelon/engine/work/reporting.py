@@ -8,7 +8,7 @@ and health say counts only after this generation's manifest was applied, or a ro
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,7 @@ from echelon.api.work import (
     ManifestWorkStatus,
     StatusFeedback,
 )
+from echelon.engine.cel import Budget
 from echelon.engine.conditions import ConditionStamp, condition_stamp, find_condition, set_condition
 from echelon.engine.work.adopted import ADOPTED, with_adopted
 from echelon.engine.work.aggregation import JudgedManifest, work_conditions
@@ -31,6 +32,10 @@ from echelon.engine.work.feedback import Feedback, read_feedback
 from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
 from echelon.engine.work.redaction import without_values
 from echelon.engine.work.rules import RULE_REASONS, RuleResult, evaluate
+
+# What rules and feedback of a work may cost together: the agent does nothing else meanwhile.
+BUDGET: Final = 80_000
+PER_MANIFEST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ def report(
     stamp = condition_stamp(work.metadata.generation, now)
     completed = _is_true(work.status.conditions, "Complete")
     reported = _Reported(work.status.resource_status.manifests)
+    budget = Budget(BUDGET + len(observed) * PER_MANIFEST, BUDGET)
     judged = [
         _judge(
             each,
@@ -119,6 +125,7 @@ def report(
             options_for(work.spec.manifest_configs, each.meta),
             stamp,
             raw_limit,
+            budget=budget,
             completed=completed,
         )
         for each in observed
@@ -177,6 +184,7 @@ def _judge(
     stamp: ConditionStamp,
     raw_limit: int | None,
     *,
+    budget: Budget,
     completed: bool,
 ) -> JudgedManifest:
     conditions, feedback = before.conditions, before.status_feedback
@@ -196,11 +204,11 @@ def _judge(
         completed or _is_true(conditions, "Complete") or stamp.current(find_condition(conditions, "Applied"), "True")
     )
     found = observed.live if isinstance(observed.live, Found) and _complete(observed.meta) else None
-    rule_results: Sequence[RuleResult] = evaluate(options.conditions, found.object) if found and settled else ()
+    rule_results: Sequence[RuleResult] = evaluate(options.conditions, found.object, budget) if found and settled else ()
     if all(each.condition != "Available" for each in rule_results):
         conditions = set_condition(conditions, _available(observed, stamp))
     if found:
-        read = read_feedback(options.feedback, found.object, raw_limit)
+        read = read_feedback(options.feedback, found.object, raw_limit, budget)
         changed = list(read.values) != feedback.values
         feedback = StatusFeedback(values=list(read.values))
         synced = _synced(read, stamp, asked=bool(options.feedback))

@@ -13,11 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.engine.cel import CompileError, EvaluationError, Program, compile_expression
+from echelon.engine.cel import Budget, CompileError, EvaluationError, Program, compile_expression
 from echelon.hub.policy.authorizer import FUNCTIONS
 from echelon.hub.schema import causes
 from echelon.kube.errors import Cause
 
+BUDGET: Final = 100_000  # what all expressions of a policy may cost for one request: nobody is served meanwhile
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 MAX_CONDITIONS: Final = 64
 REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -63,7 +64,7 @@ class _Expression:
         """Return the value; an error says only what happened."""
         values = bound.values(self.variables)
         try:
-            return self.program.run(self.program.bind(values))
+            return self.program.run(values, bound.budget)
         except EvaluationError as error:
             broken = next((bound.broken[name] for name in self.variables if name in bound.broken), str(error))
             raise EvaluationError(broken) from None
@@ -91,6 +92,7 @@ class _Bound:
         self._values = values
         self._variables = variables
         self._known: dict[str, Any] = {}
+        self.budget = Budget(BUDGET, BUDGET)
         self.broken: dict[str, str] = {}
 
     def values(self, names: tuple[str, ...]) -> dict[str, Any]:
