@@ -13,7 +13,6 @@ from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.times import parse_time
-from echelon.api.versions import newer
 from echelon.api.work import ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
@@ -26,7 +25,7 @@ from echelon.controllers.work_set.work_index import WorkIndex
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import questions
 from echelon.engine.rollout.references import PlacementReference
-from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
+from echelon.engine.rollout.stored_revision import StoredRevision, believed_revisions, is_revision_of
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.engine.work_set.view import (
@@ -124,9 +123,8 @@ class WorkSetObserver:
         found = [
             read_revision(each) for each in stored if is_revision_of(each, MANIFEST_WORK_REPLICA_SET, work_set.metadata)
         ]
-        # One that was let go after all that is known of the set may have been let go by the end of the set.
-        known, uid = self._caches.sets.reached, work_set.metadata.uid
-        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
+        meta, known = work_set.metadata, self._caches.sets.reached
+        return believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
 
     def _name_conflicts(
         self, key: Key, refs: Iterable[PlacementReference], works: Mapping[str, object]

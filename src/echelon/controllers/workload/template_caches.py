@@ -45,6 +45,11 @@ class TemplateCaches:
         informer = self.informers.get((reference.api_version, reference.kind))
         return informer.kind if informer is not None else None
 
+    def reached(self, reference: ObjectReference) -> str:
+        """Return up to which version templates of a kind are known."""
+        informer = self.informers.get((reference.api_version, reference.kind))
+        return informer.reached if informer is not None else ""
+
     def get(self, reference: ObjectReference) -> tuple[JSONObject | None, str]:
         """Return a template, and why nobody can tell whether there is one."""
         informer = self.informers.get((reference.api_version, reference.kind))
