@@ -74,6 +74,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return raw
 
     @property
+    def size(self) -> int:
+        """How many bytes it has as JSON, if that is known: of an object that is held decoded it may not be."""
+        return len(self.encoded) if self.encoded is not None else 0
+
+    @property
     def object(self) -> JSONObject:
         """The object. Whoever wants to change it makes a copy: it may be the stored one."""
         if self.decoded is not None:

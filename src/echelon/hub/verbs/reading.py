@@ -24,6 +24,7 @@ from echelon.kube.client import EventType
 FUTURE_REVISION_SECONDS = 3.0
 # How long one read keeps the event loop to itself.
 _TURN_SECONDS = 0.01
+_INITIAL_AT_ONCE = 64
 _DIGITS = 20  # of the largest number with 64 bits
 
 
@@ -178,8 +179,9 @@ async def watch(
         if revision:
             await reach(cluster, revision)
         page = await list_(cluster, resource, Query(query.namespace, query.labels, query.fields))
-        if page.entries:
-            yield [Change(EventType.ADDED, entry.revision, entry) for entry in page.entries]
+        for first in range(0, len(page.entries), _INITIAL_AT_ONCE):  # what is sent is not kept until all is sent
+            part = page.entries[first : first + _INITIAL_AT_ONCE]
+            yield [Change(EventType.ADDED, entry.revision, entry) for entry in part]
         if query.initial_events:
             yield page.revision
         revision = page.revision
