@@ -67,6 +67,23 @@ class Filter:
         return equal == (self.operator == "==")
 
 
+class WalkTooLong(Exception):
+    """More was to be looked at than may be."""
+
+
+class Walk:
+    """How many values may still be looked at, by several paths together."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def go(self, steps: int) -> None:
+        """Look at some more."""
+        self.left -= steps
+        if self.left < 0:
+            raise WalkTooLong
+
+
 Step: TypeAlias = Key | Index | Every | Filter
 
 
@@ -87,6 +104,16 @@ class JSONPath:
         found = [obj]
         for step in self.steps:
             found = [after for value in found for after in _follow(step, value)]
+        return found
+
+    def find_within(self, obj: JSON, walk: Walk) -> list[JSON]:
+        """Return all values that the path leads to, if that does not take more steps than are left."""
+        found = [obj]
+        for step in self.steps:
+            if isinstance(step, Every | Filter):
+                walk.go(sum(len(value) for value in found if isinstance(value, list | dict)))
+            found = [after for value in found for after in _follow(step, value)]
+            walk.go(len(found))
         return found
 
     def get(self, obj: JSON) -> JSON:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
-from echelon.api.labels import Requirement, SelectorError, from_label_selector
+from echelon.api.label_terms import Requirement
+from echelon.api.labels import SelectorError, from_label_selector
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 from echelon.api.placement import GroupClusterSelector
 from echelon.api.scheduling import ClusterClaimSelector

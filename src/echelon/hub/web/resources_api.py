@@ -156,7 +156,9 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
                         reached, *(change.revision for change in step)
                     )  # initial state comes in the order of names
                     for part in _batches(step):
-                        await write(renderer.lines(part, cluster.clock()))
+                        lines = partial(renderer.lines, part, cluster.clock())
+                        large = form.shape and sum(change.entry.size for change in part) > _AT_ONCE
+                        await write(await beside(call, lines) if large else lines())
     except TimeoutError:
         if query.bookmarks and reached and not sending:  # of what is half sent nobody knows how far it got
             await write(renderer.bookmark(reached))
