@@ -69,6 +69,23 @@ class Filter:
         return equal == (self.operator == "==")
 
 
+class WalkTooLong(Exception):
+    """More was to be looked at than may be."""
+
+
+class Walk:
+    """How many values may still be looked at, by several paths together."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def go(self, steps: int) -> None:
+        """Look at some more."""
+        self.left -= steps
+        if self.left < 0:
+            raise WalkTooLong
+
+
 Step: TypeAlias = Key | Index | Every | Filter
 
 
@@ -91,9 +108,9 @@ class JSONPath:
         """
         found = [obj]
         for step in self.steps:
+            found = [after for value in found for after in _follow(step, value, spend)]
             if spend is not None:
                 spend(1 + len(found))
-            found = [after for value in found for after in _follow(step, value, spend)]
         return found
 
     def get(self, obj: JSON) -> JSON:

@@ -41,8 +41,10 @@ from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.writing import create
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
+from echelon.hub.web.doors import Doors
 from echelon.hub.web.health import Health, Probe
 from echelon.hub.web.http import Gate, Served
+from echelon.hub.web.limits import Bounds, Limits
 from echelon.kube import errors
 from echelon.kube.health import Heartbeat
 from echelon.kube.metrics import Metrics
@@ -73,6 +75,7 @@ class Settings:
     full_sync: bool = False
     audit: Policy = "writes"
     anonymous: bool = True
+    bounds: Bounds = field(default_factory=Bounds)
     keep_objects: bool = (
         False  # decoded, for a process whose own controllers and agents read more than the network does
     )
@@ -94,6 +97,7 @@ class Hub:
     _listener: asyncio.Server | None = None
     _heart: asyncio.Task[None] | None = None
     _stopping: bool = False
+    limits: Limits = field(init=False)
 
     @classmethod
     async def start(cls, settings: Settings) -> "Hub":
@@ -131,9 +135,11 @@ class Hub:
         self._heart = asyncio.create_task(heartbeat.run(), name="heartbeat")
         health = Health(heartbeat, self._probes())
         documents = Documents(health, lambda: [name for name in self.cluster_names() if name])
-        gate = Gate(self._served.get, resources_api.serve, documents.serve, self._audit)
+        self.limits = Limits.of(self.settings.bounds)
+        gate = Gate(self._served.get, resources_api.serve, documents.serve, self._audit, self.limits)
+        doors = Doors(gate.handle, self.settings.bounds.request_seconds)
         self._web = web.Server(
-            gate.handle,
+            doors.handle,
             handler_cancellation=True,
             access_log=None,
             logger=_wire_log,
@@ -141,7 +147,7 @@ class Hub:
             max_field_size=_LONGEST_LINE,
             keepalive_timeout=120,
         )
-        await self._listen(self._web)
+        await self._listen(doors.around(self._web))
 
     def _probes(self) -> dict[str, Probe]:
         async def controllers() -> str:
@@ -154,7 +160,7 @@ class Hub:
         probes: dict[str, Probe] = {"controllers": controllers, "shutdown": shutdown}
         return probes if self._log is None else {**probes, "log": self._log.problem}
 
-    async def _listen(self, serve: web.Server) -> None:
+    async def _listen(self, serve: Callable[[], asyncio.Protocol]) -> None:
         host, port, data = self.settings.host, self.settings.port, self.settings.data
         before = remembered_port(data) if data is not None and not port else 0
         context = pki.server_ssl_context(self.keys)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pyroaring import BitMap
 
-from echelon.api.labels import Requirement
+from echelon.api.label_terms import Requirement
 from echelon.engine.placement import expressions
 from echelon.engine.placement.compiled import CompiledPlacement, Predicate
 from echelon.engine.placement.fleet import Cluster, FleetIndex

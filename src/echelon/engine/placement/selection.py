@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
-from echelon.api import labels as label_terms
-from echelon.api.labels import Requirement, SelectorError, from_label_selector
+from echelon.api import labels as label_selectors
+from echelon.api.label_terms import Requirement
+from echelon.api.labels import SelectorError, from_label_selector
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 from echelon.api.placement import GroupClusterSelector
 from echelon.api.scheduling import ClusterClaimSelector
@@ -27,12 +28,12 @@ class Selector:
 
     labels: tuple[Requirement, ...] = ()
     claims: tuple[Requirement, ...] = ()
-    _of_labels: label_terms.Selector = field(init=False, repr=False, compare=False)
-    _of_claims: label_terms.Selector = field(init=False, repr=False, compare=False)
+    _of_labels: label_selectors.Selector = field(init=False, repr=False, compare=False)
+    _of_claims: label_selectors.Selector = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_of_labels", label_terms.Selector(self.labels))
-        object.__setattr__(self, "_of_claims", label_terms.Selector(self.claims))
+        object.__setattr__(self, "_of_labels", label_selectors.Selector(self.labels))
+        object.__setattr__(self, "_of_claims", label_selectors.Selector(self.claims))
 
     def matches(self, cluster: Cluster) -> bool:
         """Tell whether one cluster matches."""

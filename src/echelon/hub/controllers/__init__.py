@@ -14,6 +14,7 @@ from echelon.hub.controllers.garbage import GarbageCollector
 from echelon.hub.controllers.namespaces import NamespaceController
 from echelon.hub.controllers.roles import RoleAggregator
 from echelon.hub.storage.store import Change, Compacted, WatchClosed
+from echelon.hub.verbs.breaks import Breaks
 from echelon.kube.client import EventType
 
 _log = logging.getLogger(__name__)
@@ -32,9 +33,11 @@ async def run_controllers(cluster: LogicalCluster) -> None:
         try:
             changes: Iterable[Change] = _present(cluster)
             while True:
-                for controller in controllers:
-                    for change in changes:
+                breaks = Breaks()
+                for change in changes:
+                    for controller in controllers:
                         controller.follow(change)
+                    await breaks.maybe()
                 for controller in controllers:
                     await controller.work()
                 delays = [delay for controller in controllers if (delay := controller.todo.delay) is not None]

@@ -343,7 +343,7 @@ async def _put(
     try:
         return await cluster.store.put(key, resource.incoming(obj), expected=expected, admitted_by=admitted_by)
     except ObjectTooLarge:
-        raise errors.ApiError("etcdserver: request is too large") from None
+        raise errors.TooLarge("etcdserver: request is too large") from None
     except StaleWrite:
         kind = target.resource.kind
         if expected == 0:
