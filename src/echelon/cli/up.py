@@ -11,6 +11,7 @@ from echelon.cli.process import parse_listen, run, stop_on_signals
 from echelon.controllers.running import freeze
 from echelon.fleet.local import Local, Settings
 from echelon.fleet.member.fleet_spec import BadFleetSpec
+from echelon.hub.access.identity import TokenFileError
 from echelon.hub.access.kubeconfig import KubeconfigError
 from echelon.hub.access.pki import PkiError
 from echelon.hub.storage.database import LogError
@@ -54,7 +55,7 @@ def up(*, clusters: int, clauses: str, seed: int, data: Path | None, listen: str
         run(_serve(settings, kubeconfig))
     except BadFleetSpec as error:
         raise click.BadParameter(str(error), param_hint="--fleet") from error
-    except (LogError, PkiError, KubeconfigError, ApiError, OSError) as error:
+    except (LogError, PkiError, TokenFileError, KubeconfigError, ApiError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import random
 import secrets
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from echelon.hub.access.identity import (
     StaticTokens,
     User,
     open_token_file,
+    token_for_cluster,
 )
 from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
@@ -34,6 +36,7 @@ from echelon.hub.address import PortTaken, remember_port, remembered_port
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
+from echelon.hub.controllers.events import expire_events
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import HISTORY, Key, Store
@@ -54,6 +57,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 # How late the event loop may be before the hub calls itself dead. The largest body that a client may send takes a
 # second on a machine that has nothing else to do, and nobody may have the hub ended by sending some.
 _LAG_LIMIT_SECONDS = 30.0
+_RENEWAL_SECONDS = 3600.0
 
 _log = logging.getLogger(__name__)
 # What a client sends that is no HTTP gets its answer; a traceback of each would only let it fill the disk.
@@ -75,6 +79,7 @@ class Settings:
     full_sync: bool = False
     audit: Policy = "writes"
     anonymous: bool = True
+    event_seconds: float = 3600.0  # how long an event is kept after its last change, as in kube-apiserver
     bounds: Bounds = field(default_factory=Bounds)
     keep_objects: bool = (
         False  # decoded, for a process whose own controllers and agents read more than the network does
@@ -97,13 +102,15 @@ class Hub:
     _listener: asyncio.Server | None = None
     _heart: asyncio.Task[None] | None = None
     _stopping: bool = False
+    _tls: ssl.SSLContext = field(init=False)
+    _chores: list[asyncio.Task[None]] = field(default_factory=list)
     limits: Limits = field(init=False)
 
     @classmethod
     async def start(cls, settings: Settings) -> "Hub":
         """Open or make the data, start the clusters and listen."""
         now = datetime.now(UTC)
-        hosts = tuple(dict.fromkeys((*_names_of(settings.host), *settings.server_names)))
+        hosts = _hosts(settings)
         if settings.data is None:
             token = secrets.token_urlsafe(32)
             hub = cls(settings, pki.make_pki(hosts, now), token, StaticTokens({token: ROOT}), None, None)
@@ -148,6 +155,32 @@ class Hub:
             keepalive_timeout=120,
         )
         await self._listen(doors.around(self._web))
+        for chore, name in (
+            (self._renew_certificates(), "renewals of the certificate"),
+            (expire_events(self._clusters, self.settings.event_seconds), "expiries of events"),
+        ):
+            task = asyncio.create_task(chore, name=name)
+            task.add_done_callback(_tell_failure)
+            self._chores.append(task)
+
+    def _clusters(self) -> list[LogicalCluster]:
+        return [served.cluster for served in self._served.values()]
+
+    async def _renew_certificates(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEWAL_SECONDS)
+            try:
+                await asyncio.to_thread(self.renew_certificate, datetime.now(UTC))
+            except OSError as error:
+                _log.error("the serving certificate cannot be renewed, will try again: %s", error)
+
+    def renew_certificate(self, now: datetime) -> None:
+        """Serve with a new certificate if the present one is about to end; open connections stay as they are."""
+        directory = self.settings.data / "pki" if self.settings.data is not None else None
+        if (keys := pki.renewed(self.keys, directory, _hosts(self.settings), now)) is not None:
+            pki.serve_with(self._tls, keys.serving)
+            self.keys = keys
+            _log.info("the serving certificate was renewed, until %s", keys.serving.certificate.not_valid_after_utc)
 
     def _probes(self) -> dict[str, Probe]:
         async def controllers() -> str:
@@ -163,7 +196,7 @@ class Hub:
     async def _listen(self, serve: Callable[[], asyncio.Protocol]) -> None:
         host, port, data = self.settings.host, self.settings.port, self.settings.data
         before = remembered_port(data) if data is not None and not port else 0
-        context = pki.server_ssl_context(self.keys)
+        self._tls = context = pki.server_ssl_context(self.keys)
         loop = asyncio.get_running_loop()
         try:
             self._listener = await loop.create_server(serve, host, port or before, ssl=context, backlog=1024)
@@ -192,7 +225,7 @@ class Hub:
         authenticator = Authenticator(
             now=time.time,
             authority=self.keys.authority.certificate,
-            tokens=self._tokens,
+            tokens=self._tokens_of(name),
             accounts=accounts,
             lookup=lambda resource, namespace, account: uid_of(cluster, Key(resource, namespace, account)),
             anonymous=self.settings.anonymous,
@@ -202,6 +235,14 @@ class Hub:
         controllers.add_done_callback(_tell_failure)
         self._controllers[name] = controllers
         return cluster
+
+    def _tokens_of(self, cluster: str) -> StaticTokens:
+        token = self.admin_token_for(cluster)
+        return self._tokens.with_token(token, ROOT) if cluster and token else self._tokens
+
+    def admin_token_for(self, cluster: str) -> str:
+        """Return the administrator's token that is good for this logical cluster, and for no other if it has a name."""
+        return token_for_cluster(self.admin_token, cluster)
 
     def cluster(self, name: str = "") -> LogicalCluster:
         """Return a logical cluster."""
@@ -239,7 +280,7 @@ class Hub:
             self._listener.close()
         for served in self._served.values():
             served.cluster.store.close()
-        for task in self._controllers.values():
+        for task in (*self._chores, *self._controllers.values()):
             await _ended(task)
         if self._web is not None:
             await self._web.shutdown(timeout=5)
@@ -282,6 +323,10 @@ def uid_of(cluster: LogicalCluster, key: Key) -> str | None:
     """Return the uid of an object, if there is one."""
     entry = cluster.store.get(key)
     return entry.object["metadata"]["uid"] if entry else None
+
+
+def _hosts(settings: Settings) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*_names_of(settings.host), *settings.server_names)))
 
 
 def _names_of(host: str) -> tuple[str, ...]:

@@ -42,16 +42,16 @@ class Documents:
                 return self._openapi(call, rest)
             case ["version"]:
                 return document(version())
-            case ["metrics"]:
+            case ["metrics"] if not call.info.cluster:  # of the whole process, so not for those of one cluster
                 return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
             case [name, *check] if name in ENDPOINTS and len(check) <= 1:
                 query = call.http.query
                 excluded = query.getall("exclude", [])
                 return await self._health.answer(name, "".join(check), verbose="verbose" in query, excluded=excluded)
-            case ["clusters"]:
+            case ["clusters"] if not call.info.cluster:
                 return document({"clusters": self._clusters()})
             case []:
-                return document({"paths": _PATHS})
+                return document({"paths": [path for path in _PATHS if not call.info.cluster or path not in _OF_ALL]})
         raise NotFound("the server could not find the requested resource")
 
     def _core(self, call: Call) -> web.Response:
@@ -78,6 +78,7 @@ class Documents:
 
 
 _PATHS = ["/api", "/apis", "/clusters", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+_OF_ALL = ("/clusters", "/metrics")
 
 
 def _aggregated(call: Call) -> str:

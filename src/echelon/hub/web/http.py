@@ -7,6 +7,7 @@ catalogue, which changes at run time, and the facts that are read off an address
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ class Gate:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        received = time.time()
+        received, about = time.time(), str(uuid.uuid4()) if self._audit is not None else ""
         info = parse(http.method, http.path, http.query)
         asker, user, decision = _UNKNOWN, _UNKNOWN, Decision(False)
         response: web.StreamResponse | None = None
@@ -92,7 +93,9 @@ class Gate:
             served = self._find(info.cluster)
             if served is None:
                 raise errors.NotFound(f'logical cluster "{info.cluster}" not found')
-            asker = self._who(http, served)
+            asker = user = self._who(http, served)
+            if self._audit is not None:
+                self._audit.begin(_entry(http, info, asker, user, decision, code=0, received=received, about=about))
             user = _acting_as(http, served, asker)
             decision = _allow(served, info, user)
             endpoint = self._resources if info.is_resource else self._others
@@ -113,7 +116,7 @@ class Gate:
         finally:
             if self._audit is not None:
                 code = response.status if response is not None else 499
-                entry = _entry(http, info, asker, user, decision, code=code, received=received)
+                entry = _entry(http, info, asker, user, decision, code=code, received=received, about=about)
                 self._audit.record(msgspec.structs.replace(entry, annotations=annotations) if annotations else entry)
         return response
 
@@ -171,6 +174,7 @@ def _entry(
     *,
     code: int,
     received: float,
+    about: str,
 ) -> audit.Entry:
     return audit.Entry(
         verb=info.verb,
@@ -191,6 +195,7 @@ def _entry(
         allowed=decision.allowed,
         reason=decision.reason,
         cluster=info.cluster,
+        audit_id=about,
     )
 
 
