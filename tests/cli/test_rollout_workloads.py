@@ -102,7 +102,10 @@ def test_what_overrides_make_of_it_is_told_to_those_who_cannot_read_them() -> No
         await world.settle()
         (picture,) = await all_of(world)
         assert picture.state == "misconfigured"
-        assert "overrides touch fields that budgets are made of: c1: spec.replicas" in picture.message
+        assert (
+            "overrides touch fields that budgets are made of: c1: spec.replicas is 99 by apps/greedy; c2"
+            in picture.message
+        )
         await world.hub.delete(OVERRIDE_POLICY, "greedy", NS)
         await world.finish()
         assert (await drawn(world)).state == "complete"

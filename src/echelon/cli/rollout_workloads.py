@@ -108,12 +108,13 @@ def _subject(view: WorkloadView, now: datetime) -> Subject:
     problem = refusal_of(view)
     if problem is None and view.template is None:
         resource = view.binding.spec.resource
-        problem = "", f"there is no {resource.kind} {resource.name}: it is taken off every cluster"
+        gone = f"there is no {resource.kind} {resource.name}: it is taken off every cluster"
+        problem = "", gone if view.template_kind is not None else _held(view.binding)
     if interpreter is not None and strategy is not None:
         try:
             alignment = Alignment.of(view, templates, interpreter, strategy)
         except BadStrategy as error:
-            return replace(subject_of(view, templates, {}), problem=f"spec: {error}")
+            return replace(subject_of(view, templates, {}), problem=f"{interpreter.strategy_path}.{error}")
         subject = subject_of(view, templates, holdings_of(alignment, alignment.as_it_is(now).round, now))
     else:
         subject = subject_of(view, templates, passed_through(view, templates))

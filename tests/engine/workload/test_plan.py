@@ -206,7 +206,7 @@ def test_an_override_that_touches_a_budget_writes_nothing() -> None:
     assert found.status is not None
     said = {each["type"]: each for each in found.status.body["status"]["conditions"]}
     assert said["RolloutAligned"]["reason"] == "OverrideConflict"
-    assert "c2: spec.replicas" in said["RolloutAligned"]["message"]
+    assert said["RolloutAligned"]["message"].endswith(": c2: spec.replicas is 5 by p")
 
 
 def test_each_cluster_gets_its_own_manifest() -> None:

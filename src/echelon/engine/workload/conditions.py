@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from echelon.api.karmada import ResourceBinding
-from echelon.engine.align import Budgets, ClusterDecision, Round, Wait
+from echelon.engine.align import Budgets, ClusterDecision, RollingStrategy, Round, Wait
 from echelon.engine.rollout.conditions import ConditionDraft
 from echelon.engine.rollout.reasons import names
 from echelon.engine.workload.names import MADE_BY, PROPAGATION
@@ -91,6 +91,7 @@ def passing_conditions(why: str, *, done: int, total: int) -> list[ConditionDraf
 def aligned_conditions(
     found: Round,
     budgets: Budgets,
+    strategy: RollingStrategy,
     *,
     lost: str,
     waiting: Collection[str],
@@ -103,7 +104,7 @@ def aligned_conditions(
     """
     decisions = list(found.decisions.values())
     return [
-        _aligned(decisions, budgets, lost, foreign),
+        _aligned(decisions, budgets, strategy, lost, foreign),
         _progressing(found, decisions, waiting),
         _stalled(found, decisions, unknown),
         _partition(decisions),
@@ -111,7 +112,11 @@ def aligned_conditions(
 
 
 def _aligned(
-    decisions: Collection[ClusterDecision], budgets: Budgets, lost: str, foreign: Mapping[str, str]
+    decisions: Collection[ClusterDecision],
+    budgets: Budgets,
+    strategy: RollingStrategy,
+    lost: str,
+    foreign: Mapping[str, str],
 ) -> ConditionDraft:
     total = (
         f"at least {budgets.least_available} of {budgets.total} pods stay available, and there are at most"
@@ -127,7 +132,8 @@ def _aligned(
         message = f"{why}: nobody gets more than it has until every cluster has reported a new push{who}"
         return ConditionDraft(ALIGNED, False, LEDGER_LOST, message)
     if budgets.both_were_zero:
-        message = "maxUnavailable and maxSurge come to zero, so one pod may be unavailable, as in one cluster"
+        said = f"maxUnavailable is {strategy.max_unavailable} and maxSurge is {strategy.max_surge or 0}"
+        message = f"{said}: both come to zero pods, so one may be unavailable, as in one cluster"
         return ConditionDraft(ALIGNED, True, BOTH_ZERO, f"{message}; {total}")
     return ConditionDraft(ALIGNED, True, "Aligned", total)
 

@@ -80,12 +80,13 @@ def plan(view: WorkloadView, now: datetime, *, brief: bool = False) -> Plan:
     if interpreter is None or strategy is None:
         return _pass_through(view, templates, why, now, brief=brief)
     if touched := templates.touched(templates.revision, view.targets):
-        said = "; ".join(f"{name}: {', '.join(fields)}" for name, fields in sorted(touched.items()))
-        return _held(view, OVERRIDE_CONFLICT, f"overrides touch fields that budgets are made of: {said}", now)
+        said = "; ".join(f"{name}: {why}" for name, why in sorted(touched.items())[:_NAMED])
+        more = f", and {len(touched) - _NAMED} more clusters" if len(touched) > _NAMED else ""
+        return _held(view, OVERRIDE_CONFLICT, f"overrides touch fields that budgets are made of: {said}{more}", now)
     try:
         alignment = Alignment.of(view, templates, interpreter, strategy)
     except BadStrategy as error:
-        return _held(view, BAD_STRATEGY, f"spec: {error}", now)
+        return _held(view, BAD_STRATEGY, f"{interpreter.strategy_path}.{error}", now)
     return _align(alignment, now, brief=brief)
 
 
@@ -132,6 +133,7 @@ def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
         *aligned_conditions(
             aligned.round,
             aligned.budgets,
+            alignment.strategy,
             lost=alignment.begun.lost,
             waiting=waiting,
             foreign=view.foreign,
