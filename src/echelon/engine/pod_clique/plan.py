@@ -18,8 +18,9 @@ from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_S
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueSetStatus, PodCliqueStatus
 from echelon.api.podgangs import POD_GANG
 from echelon.api.times import format_time
+from echelon.engine.conditions import ConditionStamp
 from echelon.engine.plan import NOTHING, Create, Delete, Emit, InOrder, Plan, ReadRequest, Together, Write
-from echelon.engine.pod_clique import events, revisions
+from echelon.engine.pod_clique import events, interruption, revisions
 from echelon.engine.pod_clique.clique_status import selected
 from echelon.engine.pod_clique.deciding import Facts, Moves, end_gangs, read_facts, roll_on, scale_in
 from echelon.engine.pod_clique.gang_status import gang_status
@@ -125,21 +126,32 @@ class _Writing:
     def _set_status(self, *, settled: bool) -> PodCliqueSetStatus:
         facts, moves = self.facts, self.moves
         stuck = sorted(moves.roll.stuck)
+        before = facts.view.set.status
+        taken = moves.out & (interruption.rolled(before) | moves.interrupted.keys())
         progress = next_progress(
             facts.spec,
-            facts.view.set.status,
+            before,
             facts.replicas,
             stuck=stuck,
             out=moves.out,
+            taken=taken,
             now=facts.stamp,
             paused=bool(facts.paused),
+        )
+        notes = interruption.noted(
+            self.termination.notes,
+            facts.set_name,
+            taken,
+            progress,
+            known=moves.interrupted,
+            stamp=ConditionStamp(0, facts.stamp),
         )
         return set_status(
             facts.view.set,
             facts.spec,
             facts.replicas,
             progress,
-            gangs=self.termination.notes,
+            gangs=notes,
             failed=facts.view.failed,
             now=facts.stamp,
             stuck=stuck,

@@ -188,6 +188,12 @@ class ReplicaStanding:
     converged: bool  # all of it is updated and works
     lags: bool  # some pod runs another template, or would if it were made now
 
+    @property
+    def deadline(self) -> timedelta:
+        """How long others wait for all of it to come back."""
+        times = [each.expected.spec.progress_deadline for each in self.cliques]
+        return max((*times, *(each.spec.progress_deadline for each in self.groups)), default=timedelta())
+
 
 def _replica_of(index: int, cliques: list[CliqueStanding], groups: list[GroupStanding]) -> ReplicaStanding:
     return ReplicaStanding(
