@@ -9,8 +9,8 @@ after a deletion is written down here a second time, from the decision and not f
   once, apart from those that have been down for longer than the deadline;
 - of two replicas of the set, only one has something out that was taken from it as an update, whatever became of the
   strategy since then;
-- a whole gang goes only if one of its cliques has too few pods, one gang at a time, and none while something is out that
-  was taken from another replica;
+- a whole gang goes only if one of its cliques has too few pods, one gang at a time, and none while something is out
+  that was taken from another replica;
 - under OnDelete nothing goes that is not too many, ended, or in a broken gang.
 """
 

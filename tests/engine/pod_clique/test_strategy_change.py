@@ -117,7 +117,9 @@ def test_whoever_is_out_keeps_its_turn_when_a_newer_template_comes() -> None:
     spec = view.set.spec
     assert spec is not None
     facts = read_facts(view, spec, world.now)
-    found = next_progress(spec, view.set.status, facts.replicas, stuck=(), out=(0, 1), taken=(1,), now="now", paused=False)
+    found = next_progress(
+        spec, view.set.status, facts.replicas, stuck=(), out=(0, 1), taken=(1,), now="now", paused=False
+    )
     assert found is not None
     assert [each.replica_index for each in found.currently_updating] == [1]
 

@@ -90,6 +90,7 @@ class SetObserver:
             autoscalers=caches.children(HORIZONTAL_POD_AUTOSCALER, uid),
             reread=self._is_reread(key, cliques.values()),
             failed=self._refusals.facts(key),
+            refused=self._refusals.cliques(key),
             held=self._refusals.held(key, now),
         )
 

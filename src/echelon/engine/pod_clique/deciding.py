@@ -154,7 +154,7 @@ def _wait_for(facts: Facts, moves: Moves) -> None:
         for clique in replica.cliques:
             ledger = moves.ledgers.setdefault(clique.expected.name, clique_ledger(clique, now))
             deadline = clique.expected.spec.progress_deadline
-            moves.due += [since + deadline for since in clique.tally.down if since + deadline > now][:1]
+            moves.due += [since + deadline for since in clique.down if since + deadline > now][:1]
             if ledger.out:
                 moves.out.add(replica.index)
         for group in replica.groups:

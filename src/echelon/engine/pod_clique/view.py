@@ -146,7 +146,8 @@ class SetView:
     autoscalers: Mapping[str, JSONObject] = field(default_factory=dict)
     reread: bool = True  # the set was read after the last of its pods that went had gone
     failed: tuple[FailedWrite, ...] = ()
-    held: frozenset[str] = frozenset()  # cliques whose pods the server did not take, and that are not due again yet
+    refused: frozenset[str] = frozenset()  # cliques whose pods the server does not take
+    held: frozenset[str] = frozenset()  # those of them that are not due again yet
 
 
 def read_set(body: JSONObject, revisions: Sequence[JSONObject] = (), settings: Settings = Settings()) -> SetReading:  # noqa: B008 - frozen
