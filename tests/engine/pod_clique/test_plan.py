@@ -7,7 +7,7 @@ import pytest
 
 from echelon.api.base import JSONObject
 from echelon.engine.plan import NOTHING, Create, Delete, InOrder, Patch, Plan, Together, Write
-from echelon.engine.pod_clique.plan import MOST_PODS, plan
+from echelon.engine.pod_clique.plan import LEAST_PODS, MOST_PODS, plan
 from echelon.engine.pod_clique.reporting import MOST_STATUSES
 from echelon.engine.pod_clique.set_spec import ON_DELETE, ROLLING_RECREATE
 from tests.engine.pod_clique.test_on_delete import CLIQUE, GROUP, POD, SET, images, workload
@@ -124,9 +124,9 @@ def test_a_large_set_is_made_a_bounded_number_of_pods_at_a_time() -> None:
         planned = world.reconcile()
         made = sum(isinstance(write, Create) and write.kind.kind == POD for row in rows(planned) for write in row)
         most = max(most, made)
-        if made == MOST_PODS and len(world.live("w-0-a")) < 3 * MOST_PODS:
+        if made >= LEAST_PODS and len(world.live("w-0-a")) < 3 * MOST_PODS:
             assert planned.look_again_after is not None
-    assert most == MOST_PODS
+    assert LEAST_PODS <= most <= MOST_PODS
     assert len(world.live("w-0-a")) == 3 * MOST_PODS
 
 

@@ -27,7 +27,7 @@ from echelon.engine.pod_clique.gang_status import gang_status
 from echelon.engine.pod_clique.gates import release, released
 from echelon.engine.pod_clique.group_status import selected_units
 from echelon.engine.pod_clique.pod_facts import ENDED_BEFORE, PodFacts
-from echelon.engine.pod_clique.pods import pod_body
+from echelon.engine.pod_clique.pods import PodMaker, pod_maker
 from echelon.engine.pod_clique.replacing import NewPod, refill
 from echelon.engine.pod_clique.reporting import clique_statuses, group_statuses, status_patch
 from echelon.engine.pod_clique.set_status import not_accepted_status, set_status
@@ -35,10 +35,11 @@ from echelon.engine.pod_clique.standing import CliqueStanding
 from echelon.engine.pod_clique.strategy_change import next_progress
 from echelon.engine.pod_clique.syncing import Sync, removals, sync_children
 from echelon.engine.pod_clique.termination import Termination
-from echelon.engine.pod_clique.view import CliqueView, SetView
+from echelon.engine.pod_clique.view import SetView
 
 # What one plan writes: more would take longer to write down than a step may take.
 MOST_PODS = 100
+LEAST_PODS = 20  # however much else there is to be written
 MOST_RELEASES = 500
 SOON = timedelta(seconds=1)  # when more is to be made than one plan makes
 
@@ -91,7 +92,7 @@ class _Writing:
         writes += self._deletions()
         writes += sync.others
         writes += self._releases()
-        pods = self._pods()
+        pods = self._pods(max(LEAST_PODS, MOST_PODS - len(writes)))
         status = self._set_status(settled=sync.empty)
         self.told += events.set_events(reading.metadata, reading.status, status, self.termination)
         self.told += events.failure_events(reading.metadata, reading.status, view.failed)
@@ -220,12 +221,12 @@ class _Writing:
                     self.more = True
         return found
 
-    def _pods(self) -> list[Write | InOrder]:
+    def _pods(self, most: int) -> list[Write | InOrder]:
         """Return the writes of pods that are lacking, and of pods that have ended."""
         facts, found, made = self.facts, list[Write | InOrder](), 0
         namespace = facts.view.set.metadata.namespace
         for clique in facts.cliques.values():
-            if made == MOST_PODS:
+            if made == most:
                 self.more = True
                 break
             lacking = refill(clique, facts.now)
@@ -239,11 +240,13 @@ class _Writing:
             if not facts.view.reread:
                 self.read = ReadRequest(names=())
                 continue
-            wanted = lacking.pods[: MOST_PODS - made]
+            wanted = lacking.pods[: most - made]
             made += len(wanted)
             self.more = self.more or len(wanted) < len(lacking.pods)
+            reading = facts.view.set
+            maker = pod_maker(clique.view.body, reading.body, facts.spec, clique.expected.key, reading.settings)
             for pod in wanted:
-                found += _chain(self._new_pod(clique, clique.view, pod), _gone(pod.instead_of, namespace))
+                found += _chain(_new_pod(maker, pod, namespace), _gone(pod.instead_of, namespace))
         return found
 
     def _may_make(self, clique: CliqueStanding) -> bool:
@@ -252,21 +255,6 @@ class _Writing:
             return True
         name, spec = clique.expected.name, self.facts.spec
         return bool(clique.expected.group) and not spec.on_delete and name not in self._retemplated()
-
-    def _new_pod(self, clique: CliqueStanding, view: CliqueView, pod: NewPod) -> Create:
-        facts, reading = self.facts, self.facts.view.set
-        noted = {ENDED_BEFORE: str(pod.ended_before)} if pod.ended_before else None
-        body = pod_body(
-            view.body,
-            reading.body,
-            facts.spec,
-            clique.expected.key,
-            pod.index,
-            predecessor_uid=pod.predecessor,
-            settings=reading.settings,
-            annotations=noted,
-        )
-        return Create(POD, body, reading.metadata.namespace)
 
     def _look_again(self, *, more: bool) -> timedelta | None:
         later = [moment - self.facts.now for moment in self.moves.due]
@@ -279,6 +267,11 @@ def _chain(*writes: Write | None) -> Sequence[Write | InOrder]:
     """Return writes of one object, each of which waits for the one before it."""
     wanted = tuple(write for write in writes if write is not None)
     return wanted if len(wanted) < 2 else (InOrder(wanted),)
+
+
+def _new_pod(maker: PodMaker, pod: NewPod, namespace: str) -> Create:
+    noted = {ENDED_BEFORE: str(pod.ended_before)} if pod.ended_before else None
+    return Create(POD, maker.pod(pod.index, pod.predecessor, noted), namespace)
 
 
 def _gone(pod: PodFacts | None, namespace: str) -> Delete | None:

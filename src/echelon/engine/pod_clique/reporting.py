@@ -20,7 +20,7 @@ from echelon.engine.pod_clique.deciding import Facts, Moves, is_terminated
 from echelon.engine.pod_clique.group_status import group_status
 from echelon.engine.pod_clique.strategy_change import clique_progress, group_progress
 
-MOST_STATUSES = 150  # of cliques that one plan writes: more would take longer than a step may take
+MOST_STATUSES = 100  # of cliques that one plan writes: more would take longer than a step may take
 
 
 def clique_statuses(facts: Facts, moves: Moves) -> dict[str, PodCliqueStatus]:

@@ -251,6 +251,8 @@ def _is_suspect(
 
 
 def _is_lacking(clique: CliqueStanding, cliques: Mapping[str, PodCliqueStatus]) -> bool:
+    if clique.available:
+        return False
     status = cliques.get(clique.expected.name)
     return status is not None and is_breached(status.conditions)
 
