@@ -36,6 +36,7 @@ from echelon.engine.pod_clique.standing import CliqueStanding, Templates, Unit, 
 from echelon.engine.pod_clique.view import CliqueView, GangView, GroupView, SetView
 
 MOST_CHILDREN = 100  # of a kind that are written in one plan: the bodies of more would take too long
+MOST_COMPARED = 300  # children that are compared with what they should be: after a start it is all of them
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Sync:
     group_patches: dict[str, Patch] = field(default_factory=dict)  # of groups that exist, by name
     gang_patches: dict[str, Patch] = field(default_factory=dict)  # of gangs that exist, by name
     others: list[Write] = field(default_factory=list)
-    more: bool = False  # there is more to be made than one plan makes
+    compared: int = 0  # children that were compared with what they should be
+    more: bool = False  # there is more to be made, or compared, than in one plan
 
     @property
     def empty(self) -> bool:
@@ -131,7 +133,7 @@ def sync_children(
         keep = holds and bool(wanted.group) and not cliques[wanted.name].synced and wanted.name not in retemplated
         version, known = versions[wanted.spec.name], seen.derived.get("patch")
         if known is None or known[1:4] != (keep, by["uid"], version):
-            if not _has_room(sync, sync.patches):
+            if not _may_compare(sync, sync.patches):
                 continue
             change = _clique_patch(seen.body, clique_body(body, spec, wanted, by), keep_template=keep)
             known = seen.derived["patch"] = (change, keep, by["uid"], version)
@@ -198,6 +200,13 @@ def _is_labelled(existing: JSONObject, wanted: JSONObject) -> bool:
     return (there.get("labels"), there.get("annotations")) == (ours["labels"], ours["annotations"])
 
 
+def _may_compare(sync: Sync, written: Sized) -> bool:
+    """Whether a plan can compare another child, and write it; note if it cannot."""
+    sync.compared += 1
+    sync.more = sync.more or sync.compared > MOST_COMPARED
+    return sync.compared <= MOST_COMPARED and _has_room(sync, written)
+
+
 def _has_room(sync: Sync, written: Sized) -> bool:
     """Whether a plan can take another write of a kind; note if it cannot."""
     sync.more = sync.more or len(written) >= MOST_CHILDREN
@@ -237,7 +246,7 @@ def _sync_gangs(
             key = (version, mirrored, tuple(pods.items()))
             known = seen.derived.get("patch")
             if known is None or known[0] != key:
-                if not _has_room(sync, sync.gang_patches):
+                if not _may_compare(sync, sync.gang_patches):
                     continue
                 change = _gang_patch(seen.body, gang_body(view.set.body, spec, gang, pods))
                 known = seen.derived["patch"] = (key, change)
