@@ -100,6 +100,18 @@ def test_what_nobody_looks_after_says_so() -> None:
     told(story)
 
 
+def test_what_was_never_accepted_has_no_revision_and_says_why() -> None:
+    async def story(world: CliqueWorld) -> None:
+        front, back = clique("front", startsAfter=["back"]), clique("back", startsAfter=["front"])
+        await began(world, set_of(front, back, cliqueStartupType="CliqueStartupTypeExplicit"))
+        drawn = await picture(world)
+        assert lines(drawn)[0].startswith("apps/w  no revision yet  age ")
+        assert drawn.state == "misconfigured"
+        assert "none of them can ever start" in drawn.message
+
+    told(story)
+
+
 def test_a_pause_stops_rolling_and_is_shown() -> None:
     async def story(world: CliqueWorld) -> None:
         await began(world, set_of(clique("front", 4)))

@@ -24,7 +24,7 @@ from echelon.cli.policy_state import (
     total,
 )
 from echelon.cli.rollout_picture import Picture
-from echelon.cli.rollout_tree import counts_of, with_message, wrapped
+from echelon.cli.rollout_tree import counts_of, revision_of, with_message, wrapped
 from echelon.engine.policy.bindings import PLACEMENT_KIND
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.rollout.model import Phase
@@ -80,7 +80,7 @@ def show(
     """Walk the lines that show a policy: how far it is, by which ways, and what its clusters say."""
     status = whole_status(policy)
     action = policy.spec.get("remediationAction") or "as its templates say"
-    head = f"{picture.namespace}/{picture.name}  {action}  revision {picture.number} ({picture.revision})"
+    head = f"{picture.namespace}/{picture.name}  {action}  {revision_of(picture)}"
     yield click.style(f"{head}  age {picture.age}", bold=True)
     counts = {state: sum(each.compliant == state for each in clusters) for state in STATES}
     yield _line("compliance", status.compliant, _counted(counts))

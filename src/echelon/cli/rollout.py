@@ -151,7 +151,7 @@ def _row(each: Picture, *, wide: bool, several: bool) -> list[object]:
         counts.get(MOVING, 0) + counts.get(SOAKING, 0),
         counts.get(FAILED, 0) + counts.get(TIMED_OUT, 0),
         at,
-        each.number,
+        each.number or None,
         each.age,
         *([each.message] if wide else []),
     ]

@@ -51,7 +51,7 @@ _CELLS = ((DONE, "█"), (SOAKING, "▓"), (MOVING, "▒"), (FAILED, "✖"), (TI
 
 def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> Iterator[str]:
     """Walk the lines that show a rollout, its groups, their clusters, and objects that are not fine."""
-    head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
+    head = f"{picture.namespace}/{picture.name}  {revision_of(picture)}  age {picture.age}"
     yield click.style(head, bold=True)
     good = picture.state in (COMPLETE, LEFT)
     colour = "green" if good else "blue" if picture.state == ROLLING_OUT else "yellow"
@@ -70,6 +70,13 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
         last = number == len(picture.groups)
         yield from _group(group, last=last, several=several, everything=everything, width=width)
     yield from _lines(picture.parts, "", everything=everything, width=width)
+
+
+def revision_of(picture: Picture) -> str:
+    """Return what people call the revision: what was never accepted has none, and what is new may not be stored yet."""
+    if not picture.revision:
+        return "no revision yet"
+    return f"revision {picture.number or 'not stored yet'} ({picture.revision})"
 
 
 def headline(picture: Picture) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
@@ -21,6 +21,8 @@ _COLLECTOR = Request(
     field_manager="garbage-collector",
     field_validation="Ignore",
 )
+
+LOOKED_AT_AT_ONCE: Final = 1000  # dependents of one owner; more would take too long for one step of the event loop
 
 
 class GarbageCollector:
@@ -156,7 +158,9 @@ class GarbageCollector:
 
     async def _delete_dependents_first(self, target: Target, meta: JSONObject) -> None:
         blocked = False
-        for key in self._dependents.get(meta["uid"], ()):
+        for number, key in enumerate(list(self._dependents.get(meta["uid"], ())), 1):
+            if number % LOOKED_AT_AT_ONCE == 0:
+                await asyncio.sleep(0)
             dependent = self.cluster.store.latest(key)
             if dependent is None or self._target(key) is None or (key.namespace == "" and target.namespace):
                 continue
