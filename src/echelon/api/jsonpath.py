@@ -93,6 +93,8 @@ class JSONPath:
         for step in self.steps:
             if spend is not None:
                 spend(1 + len(found))
+                if not isinstance(step, Key | Index):
+                    spend(sum(len(value) for value in found if isinstance(value, dict | list)))
             found = [after for value in found for after in _follow(step, value, spend)]
         return found
 
