@@ -108,9 +108,11 @@ class JSONPath:
         """
         found = [obj]
         for step in self.steps:
-            found = [after for value in found for after in _follow(step, value, spend)]
             if spend is not None:
                 spend(1 + len(found))
+                if not isinstance(step, Key | Index):
+                    spend(sum(len(value) for value in found if isinstance(value, dict | list)))
+            found = [after for value in found for after in _follow(step, value, spend)]
         return found
 
     def get(self, obj: JSON) -> JSON:

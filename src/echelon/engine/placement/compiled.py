@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_TERMS: Final = 5_000  # of all selectors, and the values in them
 MAX_EXPRESSIONS: Final = 64
-MAX_CHARACTERS: Final = 16 * 1024  # of all expressions
+MAX_CHARACTERS: Final = 8 * 1024  # of all expressions
 MAX_NAME = 63  # decisions carry the name of their placement as the value of a label
 
 

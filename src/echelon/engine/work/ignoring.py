@@ -100,6 +100,8 @@ def _members(path: jsonpath.JSONPath, body: JSONObject, budget: Budget) -> list[
     parents: list[tuple[_FieldPath, Any]] = [((), body)]
     for step in path.steps[:-1]:
         budget.spend(1 + len(parents))
+        if not isinstance(step, jsonpath.Key | jsonpath.Index):
+            budget.spend(sum(len(value) for _, value in parents if isinstance(value, dict | list)))
         parents = [after for path, value in parents for after in _down(step, path, value, budget)]
     return [(*path, last.name) for path, value in parents if isinstance(value, dict) and last.name in value]
 

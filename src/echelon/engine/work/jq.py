@@ -80,6 +80,8 @@ def _follow(steps: tuple[Step, ...], value: Any, spend: Callable[[int], None]) -
         if isinstance(step, Select):
             found = [(path, inner) for path, inner in found if _passes(step, inner, spend)]
         else:
+            if isinstance(step, Each):
+                spend(sum(len(inner) for _, inner in found if isinstance(inner, dict | list)))
             found = [((*path, key), after) for path, inner in found for key, after in _inside(step, inner)]
     return found
 

@@ -22,7 +22,6 @@ from echelon.api.work import (
     ManifestWorkStatus,
     StatusFeedback,
 )
-from echelon.engine.cel import Budget
 from echelon.engine.conditions import ConditionStamp, condition_stamp, find_condition, set_condition
 from echelon.engine.work.adopted import ADOPTED, with_adopted
 from echelon.engine.work.aggregation import JudgedManifest, work_conditions
@@ -31,7 +30,7 @@ from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
 from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
 from echelon.engine.work.redaction import without_values
-from echelon.engine.work.rules import RULE_REASONS, RuleResult, evaluate
+from echelon.engine.work.rules import RULE_REASONS, RuleBudget, RuleResult, evaluate
 
 # What rules and feedback of a work may cost together: the agent does nothing else meanwhile.
 BUDGET: Final = 80_000
@@ -117,7 +116,7 @@ def report(
     stamp = condition_stamp(work.metadata.generation, now)
     completed = _is_true(work.status.conditions, "Complete")
     reported = _Reported(work.status.resource_status.manifests)
-    budget = Budget(BUDGET + len(observed) * PER_MANIFEST, BUDGET)
+    budget = RuleBudget(BUDGET + len(observed) * PER_MANIFEST, BUDGET)
     judged = [
         _judge(
             each,
@@ -184,7 +183,7 @@ def _judge(
     stamp: ConditionStamp,
     raw_limit: int | None,
     *,
-    budget: Budget,
+    budget: RuleBudget,
     completed: bool,
 ) -> JudgedManifest:
     conditions, feedback = before.conditions, before.status_feedback

@@ -16,6 +16,7 @@ from echelon.engine.cel import (
     CEL_AVAILABLE,
     Budget,
     CompileError,
+    CostExceeded,
     EvaluationError,
     Function,
     Program,
@@ -27,7 +28,26 @@ EVALUATED, INVALID = "ConditionRuleEvaluated", "ConditionRuleInvalid"
 EXPRESSION_ERROR, INTERNAL_ERROR = "ConditionRuleExpressionError", "ConditionRuleInternalError"
 BUDGET: Final = 50_000  # what all rules about one object may cost, if there is no other limit
 _ASKING = 5  # for each expression, however cheap
+_COMPILING = 8  # for each character of an expression, the first time that it is met
 RULE_REASONS = "ConditionRule"  # by this prefix, conditions of rules are told from all others
+
+
+class RuleBudget(Budget):
+    """What the rules of a work may cost. Compiling counts, whether it was done before or not: a report is a report."""
+
+    __slots__ = ("_met",)
+
+    def __init__(self, total: int, per_call: int) -> None:
+        super().__init__(total, per_call)
+        self._met: set[str] = set()
+
+    def take(self, expression: str) -> None:
+        """Pay for an expression that is evaluated next. Raises CostExceeded."""
+        cost = _ASKING if expression in self._met else _ASKING + len(expression) * _COMPILING
+        self._met.add(expression)
+        self.left = max(0, self.left - cost)
+        if not self.left:
+            raise CostExceeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +60,14 @@ class RuleResult:
     message: str
 
 
-def evaluate(rules: Iterable[ConditionRule], obj: JSONObject, budget: Budget | None = None) -> tuple[RuleResult, ...]:
+def evaluate(
+    rules: Iterable[ConditionRule], obj: JSONObject, budget: "RuleBudget | None" = None
+) -> tuple[RuleResult, ...]:
     """Evaluate rules; those that have nothing to say about the object are left out.
 
     A rule for which the budget does not suffice is an error like any other in it.
     """
-    budget = Budget(BUDGET, BUDGET) if budget is None else budget
+    budget = RuleBudget(BUDGET, BUDGET) if budget is None else budget
     found = (
         _well_known(rule, obj, budget) if rule.type == "WellKnownConditions" else _cel(rule, obj, budget)
         for rule in rules
@@ -53,7 +75,7 @@ def evaluate(rules: Iterable[ConditionRule], obj: JSONObject, budget: Budget | N
     return tuple(finding for finding in found if finding is not None)
 
 
-def _well_known(rule: ConditionRule, obj: JSONObject, budget: Budget) -> RuleResult | None:
+def _well_known(rule: ConditionRule, obj: JSONObject, budget: RuleBudget) -> RuleResult | None:
     status = part(obj, "status")
     if rule.condition != "Complete":
         return None
@@ -67,7 +89,7 @@ def _well_known(rule: ConditionRule, obj: JSONObject, budget: Budget) -> RuleRes
     return RuleResult(rule.condition, str(over), EVALUATED, _message(rule, obj, over, budget))
 
 
-def _cel(rule: ConditionRule, obj: JSONObject, budget: Budget) -> RuleResult:
+def _cel(rule: ConditionRule, obj: JSONObject, budget: RuleBudget) -> RuleResult:
     if rule.type != "CEL":
         return RuleResult(rule.condition, "Unknown", INVALID, f"unrecognized condition rule type {rule.type}")
     if not CEL_AVAILABLE:
@@ -79,18 +101,19 @@ def _cel(rule: ConditionRule, obj: JSONObject, budget: Budget) -> RuleResult:
     return RuleResult(rule.condition, str(result), EVALUATED, _message(rule, obj, result, budget))
 
 
-def _holds(expression: str, obj: JSONObject, budget: Budget) -> bool:
+def _holds(expression: str, obj: JSONObject, budget: RuleBudget) -> bool:
+    budget.take(expression)
     program = _program(expression, ("object",))
-    budget.left = max(0, budget.left - _ASKING)
     value = program.run({"object": obj}, budget)
     if not isinstance(value, bool):
         raise EvaluationError(f"expected bool result, got {program.returns}: {expression}")
     return value
 
 
-def _message(rule: ConditionRule, obj: JSONObject, result: bool, budget: Budget) -> str:
+def _message(rule: ConditionRule, obj: JSONObject, result: bool, budget: RuleBudget) -> str:
     if rule.message_expression and CEL_AVAILABLE:
         try:
+            budget.take(rule.message_expression)
             program = _program(rule.message_expression, ("object", "result"))
             message = program.run({"object": obj, "result": result}, budget)
         except (CompileError, EvaluationError):

@@ -19,6 +19,7 @@ from echelon.hub.schema import causes
 from echelon.kube.errors import Cause
 
 BUDGET: Final = 100_000  # what all expressions of a policy may cost for one request: nobody is served meanwhile
+MAX_BYTES: Final = 100_000  # of a policy: compiling a character takes microseconds
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 MAX_CONDITIONS: Final = 64
 REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -169,6 +170,8 @@ def expressions_of(spec: JSONObject) -> Expressions:
 def _compiled(spec_json: bytes) -> Expressions:
     spec = msgspec.json.decode(spec_json)
     compiler = _Compiler()
+    if len(spec_json) > MAX_BYTES:
+        raise PolicyError([causes.invalid("spec", f"{len(spec_json)} bytes", f"must have at most {MAX_BYTES} bytes")])
     conditions = tuple(
         compiler.compiled(each, "expression", f"spec.matchConditions[{index}]", "BOOL", composed=False)
         for index, each in enumerate(spec.get("matchConditions") or ())

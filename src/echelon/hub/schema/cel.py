@@ -39,6 +39,7 @@ BUDGET: Final = 4_000_000  # for all rules about one object
 _PAUSE: Final = 10_000
 _ASKING: Final = 5  # for each rule, however cheap
 MAX_RULES: Final = 1_000
+MAX_CHARACTERS: Final = 100_000  # of all rules: compiling a character takes microseconds
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -155,6 +156,11 @@ class Rules:
             return cls(None, count)
         if count > MAX_RULES:
             raise RuleError("", {}, f"a schema may have at most {MAX_RULES} rules, this one has {count}")
+        length = sum(
+            len(str(rule.get("rule"))) + len(str(rule.get("messageExpression"))) for rule in _all_rules(schema)
+        )
+        if length > MAX_CHARACTERS:
+            raise RuleError("", {}, f"the rules of a schema may have at most {MAX_CHARACTERS} characters together")
         return cls(_compile(schema, schema, ""))
 
     @property
