@@ -303,7 +303,8 @@ async def world(*, accepted: bool = True) -> AsyncIterator[World]:
     tidy = [asyncio.create_task(run_controllers(each.cluster)) for each in (hub, member)]
     here = World(hub, member, Way(member))
     if accepted:
-        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER}})
+        labels = {f"{CLUSTER_GROUP}/managedCluster": CLUSTER}
+        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER, "labels": labels}})
         await hub.create(
             {
                 "apiVersion": MANAGED_CLUSTER.api_version,

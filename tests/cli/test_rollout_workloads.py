@@ -12,6 +12,7 @@ from echelon.cli.rollout_kinds import find, find_all
 from echelon.cli.rollout_picture import Picture
 from echelon.cli.rollout_tree import tree
 from echelon.cli.rollout_verbs import _removal
+from echelon.cli.terminal import plain
 from echelon.engine.rollout import control
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
@@ -36,7 +37,7 @@ async def drawn(world: WorkloadWorld, named: str = "deployment/web", client: Rea
 
 
 def lines(picture: Picture) -> list[str]:
-    return [click.unstyle(line) for line in tree(picture)]
+    return [plain(line) for line in tree(picture)]
 
 
 def test_it_is_named_by_its_template_and_shows_the_pods_and_the_budget_of_every_cluster() -> None:

@@ -19,6 +19,7 @@ from echelon.api.work import AppliedResource, ManifestCondition, ManifestResourc
 from echelon.engine.conditions import find_condition
 from echelon.engine.work.drift import NO_REPAIR, Repair, count_of, drifted
 from echelon.engine.work.ignoring import IgnoreFieldError
+from echelon.engine.work.limits import Unrecordable
 from echelon.engine.work.order import is_readable
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.removal import ResourceKey, resource_key_of
@@ -171,7 +172,7 @@ def explain_failure(error: Exception, manifest: JSONObject) -> tuple[ApplyResult
         return NotApplied(text, ignored_fields=True), UNTIL_CHANGED
     if isinstance(error, NotAllowed | ForeignObjectError):
         return NotApplied(text), RETRY_SECONDS
-    return NotApplied(text), UNTIL_CHANGED if isinstance(error, FieldConflict) else SOON
+    return NotApplied(text), UNTIL_CHANGED if isinstance(error, FieldConflict | Unrecordable) else SOON
 
 
 def meta_of(

@@ -33,6 +33,7 @@ class WorkState:
     reported_at: float = -math.inf
     reported: ManifestWorkStatus | None = None
     outdated_at: float = math.inf
+    told: ManifestWorkStatus | None = None  # the last report with all that did not fit into it
 
     def with_results(self, results: Sequence[ManifestResult]) -> "WorkState":
         """Return it with what objects have become; those that differ are said to wait."""

@@ -19,6 +19,7 @@ from echelon.cli.process import run, stop_on_signals
 from echelon.cli.rollout_kinds import find
 from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture
 from echelon.cli.rollout_tree import Screen, tree
+from echelon.cli.terminal import echo
 from echelon.cli.up import say, started
 from echelon.fleet.local import Local, Settings
 from echelon.kube.client import ApplyPatch, Client
@@ -56,8 +57,8 @@ async def _demo(seed: int, example: list[JSONObject], ended: list[Picture], *, s
             write_kubeconfig(local.hub, kubeconfig)
             say(f"A hub at {local.hub.url()}, with {len(local.fleet)} simulated clusters in three regions.")
             say(f"kubectl apply -f {_EXAMPLE}")
-            click.echo("    Two canaries first, then eu, us and ap. Each group is watched for 5 s before the next.")
-            click.echo("    One cluster cannot pull the image; one failure a region is tolerated.")
+            echo("    Two canaries first, then eu, us and ap. Each group is watched for 5 s before the next.")
+            echo("    One cluster cannot pull the image; one failure a region is tolerated.")
             client = local.hub.client(field_manager="kubectl")
             await apply(client, example)
             working = asyncio.create_task(_follow(client), name="rollout")
@@ -89,7 +90,7 @@ async def _follow(client: Client) -> Picture:
 async def _tell(local: Local, kubeconfig: Path, picture: Picture, *, stay: bool) -> None:
     if not sys.stdout.isatty():
         for line in tree(picture):
-            click.echo(line)
+            echo(line)
     say("The rollout has ended." if picture.state in (COMPLETE, FINISHED) else "The rollout has stopped.")
     member = next(iter(local.fleet.members))
     lines = (
@@ -104,7 +105,7 @@ async def _tell(local: Local, kubeconfig: Path, picture: Picture, *, stay: bool)
     else:
         say("To look around: echelon up --clusters 50 &, then")
     for line in lines:
-        click.echo(f"  {line}")
+        echo(f"  {line}")
 
 
 async def apply(client: Client, documents: Iterable[JSONObject]) -> None:

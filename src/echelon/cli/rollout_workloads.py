@@ -60,7 +60,7 @@ async def read_workload(client: Reader, document: JSONObject) -> Found:
         works=works,
         placement=placement,
         strategy_problem=problem,
-        revisions=await stored_revisions(client, meta.namespace, label, lambda each: read_revision(each, template)),
+        revisions=await stored_revisions(client, meta, label, lambda each: read_revision(each, template)),
         unreachable=_unreachable(ledger),
         outcomes=outcomes_of(meta, binding.status.conditions),
     )

@@ -34,6 +34,7 @@ from echelon.engine.policy.view import PolicyView, placing, read_revision, rule_
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import KnownDecisions, questions
 from echelon.engine.rollout.references import PlacementReference
+from echelon.engine.rollout.secret_data import restored
 from echelon.engine.rollout.stored_revision import StoredRevision, believed_revisions, is_revision_of
 from echelon.engine.rollout.subject import UnreadableHolding
 from echelon.kube.freshness import Freshness
@@ -203,7 +204,8 @@ class PolicyObserver:
         stored = revisions_of(self._caches.revisions, POLICY, key)
         found = [read_revision(each) for each in stored if is_revision_of(each, POLICY, policy.metadata)]
         meta, known = policy.metadata, self._caches.policies.reached
-        return believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
+        believed = believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
+        return restored(believed, meta.annotations)
 
     def _unread(self, key: Key) -> dict[str, UnreadableHolding]:
         """Return the replicas of a policy that cannot be read, by cluster."""

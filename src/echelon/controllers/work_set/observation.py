@@ -25,6 +25,7 @@ from echelon.controllers.work_set.work_index import WorkIndex
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import questions
 from echelon.engine.rollout.references import PlacementReference
+from echelon.engine.rollout.secret_data import restored
 from echelon.engine.rollout.stored_revision import StoredRevision, believed_revisions, is_revision_of
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL
@@ -124,7 +125,8 @@ class WorkSetObserver:
             read_revision(each) for each in stored if is_revision_of(each, MANIFEST_WORK_REPLICA_SET, work_set.metadata)
         ]
         meta, known = work_set.metadata, self._caches.sets.reached
-        return believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
+        believed = believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
+        return restored(believed, meta.annotations)
 
     def _name_conflicts(
         self, key: Key, refs: Iterable[PlacementReference], works: Mapping[str, object]
