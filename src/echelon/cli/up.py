@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from echelon.cli.examples import example
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.logs import logged
 from echelon.cli.process import parse_listen, run, stop_on_signals
@@ -87,7 +88,7 @@ def look_around(local: Local, kubeconfig: Path) -> None:
     click.echo("Look around:")
     click.echo(f"  export KUBECONFIG={kubeconfig}")
     click.echo("  kubectl get managedclusters -L region,environment,canary")
-    click.echo("  kubectl apply -f examples/canary-then-regions.yaml")
+    click.echo(f"  kubectl apply -f {example('canary-then-regions.yaml')}")
     click.echo("  echelon rollout watch storefront -n shop")
     click.echo(f"  kubectl --context echelon-{member} get deployments,pods -A")
 
