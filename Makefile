@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
-.PHONY: help demo test test-all check bench crds build format lock clean kubernetes
+.PHONY: help demo test test-all check bench crds build charts format lock clean kubernetes
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ crds: $(READY) ## Print the CRDs that a hub needs and the policies about them, f
 
 build: $(READY) ## Build the wheel, in dist
 	@$(BIN)/python -m hatchling build --target wheel $(ARGS)
+
+charts: $(READY) ## Write the Helm charts, the plain manifests and the page of metrics anew
+	@$(BIN)/python tools/charts.py
 
 format: $(READY) ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
