@@ -1,4 +1,4 @@
-"""Write what is made from `echelon.install`: the Helm charts below `charts`."""
+"""Write what is made from `echelon.install`: the Helm charts below `charts`, and the page of metrics."""
 
 import shutil
 import sys
@@ -6,18 +6,21 @@ from pathlib import Path
 
 from echelon.install.agent import MEMBER
 from echelon.install.hub import HUB
+from echelon.install.metrics_page import page
 
-CHARTS = Path(__file__).resolve().parents[1] / "charts"
+ROOT = Path(__file__).resolve().parents[1]
+CHARTS, PAGE = ROOT / "charts", ROOT / "docs" / "metrics.md"
 
 
-def main(directory: Path = CHARTS) -> int:
-    """Write all charts anew."""
+def main() -> int:
+    """Write all of it anew."""
     for installation in (HUB, MEMBER):
-        place = directory / installation.name
+        place = CHARTS / installation.name
         shutil.rmtree(place, ignore_errors=True)
         for path, text in installation.chart().items():
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             (place / path).write_text(text)
+    PAGE.write_text(page())
     return 0
 
 

@@ -22,6 +22,7 @@ from echelon.hub.access.rbac import Attributes, Decision, refusal
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.causes import quoted
 from echelon.hub.web import codec
+from echelon.hub.web.metrics import HubMetrics
 from echelon.hub.web.request import RequestInfo, parse
 from echelon.kube import errors
 
@@ -66,11 +67,13 @@ class Gate:
         resources: Endpoint,
         others: Endpoint,
         audit_log: audit.AuditLog | None,
+        metrics: HubMetrics,
     ) -> None:
         self._find = find
         self._resources = resources
         self._others = others
         self._audit = audit_log
+        self._metrics = metrics
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -80,6 +83,10 @@ class Gate:
         response: web.StreamResponse | None = None
         warnings: list[str] = []
         annotations: dict[str, str] = {}
+        served: Served | None = None
+        watch = info.verb == "watch"
+        if watch:
+            self._metrics.watches.inc()
         try:
             served = self._find(info.cluster)
             if served is None:
@@ -100,8 +107,12 @@ class Gate:
             _log.exception("%s %s failed", http.method, http.path)
             response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
         finally:
+            code = response.status if response is not None else 499
+            if watch:
+                self._metrics.watches.dec()
+            known = served is not None and served.cluster.catalogue.serves(info.group, info.version, info.resource)
+            self._metrics.answered(info, code, time.time() - received, known=known)
             if self._audit is not None:
-                code = response.status if response is not None else 499
                 entry = _entry(http, info, asker, user, decision, code=code, received=received)
                 self._audit.record(msgspec.structs.replace(entry, annotations=annotations) if annotations else entry)
         return response
