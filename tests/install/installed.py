@@ -174,6 +174,11 @@ class Installed:
         read: JSONObject = json.loads(found) if found else {}
         return read
 
+    def until_gone(self, kind: str, namespace: str) -> None:
+        """Wait until a namespace of the hub has nothing of a kind."""
+        asked = ("get", kind, "-n", namespace, "-o", "name")
+        self.until(lambda: not self.kubectl(*asked).strip(), f"{kind} stay in {namespace}")
+
     def delete(self, kind: str, name: str, namespace: str) -> None:
         """Delete an object of the hub, as an administrator, without waiting for its end."""
         self.kubectl("delete", kind, name, "-n", namespace, "--wait=false")

@@ -59,7 +59,7 @@ EVERYTHING: dict[str, JSONObject] = {
     "agent": {
         "image": {"repository": "registry.example/echelon", **PINNED},
         "cluster": "west-1.example",
-        "hub": {"kubeconfig": f"apiVersion: v1\n{NASTY}", "kubeconfigSecret": "own", "kubeconfigKey": "config"},
+        "hub": {"kubeconfig": f"apiVersion: v1\n{NASTY}", "kubeconfigSecret": "own"},
         "capabilities": {"policies": False, "workloads": False, "podCliques": True},
         "podCliques": {"initImage": "registry.example/echelon:1"},
         "rights": {"admin": False},
@@ -76,7 +76,7 @@ NOTHING: dict[str, JSONObject] = {
         "podDisruptionBudget": {"enabled": False},
         "networkPolicy": {"enabled": False},
     },
-    "agent": {"crds": {"install": False}, "networkPolicy": {"enabled": False}},
+    "agent": {"crds": {"install": False}, "networkPolicy": {"enabled": False}, "hub": {"kubeconfigSecret": ""}},
 }
 CASES = [
     pytest.param(which, merged, id=f"{which}, {name}")

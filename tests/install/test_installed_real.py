@@ -57,14 +57,21 @@ pytestmark = [pytest.mark.full, pytest.mark.xdist_group("installed")]
 
 
 @pytest.fixture(scope="module")
-def installed(kubernetes: Programs, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+def joined(kubernetes: Programs, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """A hub with two processes, and a cluster with its agent."""
     if not kubernetes.has(PROGRAMS):
         told = f"no real fleet: {kubernetes.directory} does not have all of {', '.join(PROGRAMS)}"
         pytest.fail(told, pytrace=False) if os.environ.get(REQUIRED) else pytest.skip(told)
     with Installed(kubernetes, kubectl, tmp_path_factory.mktemp("installed"), VALUES) as running:
         _join(running)
-        _live(running)
         yield running
+
+
+@pytest.fixture(scope="module")
+def lived(joined: Installed) -> Installed:
+    """The same, after everything has happened; apart, for a test that takes too long is ended."""
+    _live(joined)
+    return joined
 
 
 def _join(here: Installed) -> None:
@@ -121,6 +128,12 @@ def _live(here: Installed) -> None:
     here.delete(*WORK_SET)
     here.until(lambda: not here.get("configmap", "settings", "node-agent", MEMBER), "what was rolled out stays")
     here.until(lambda: not here.get("deployment", "demo", "budgets", MEMBER), "the workload stays")
+    for kind, namespace in (
+        ("manifestworks", MEMBER),
+        (POLICY[0], MEMBER),
+        ("works.work.karmada.io", f"karmada-es-{MEMBER}"),
+    ):
+        here.until_gone(kind, namespace)
     # The agent goes first: what it may do on the hub is taken away with its cluster.
     here.processes["agent"].process.terminate()
     here.processes["agent"].process.wait()
@@ -150,11 +163,33 @@ def _updated(here: Installed) -> int:
     return updated
 
 
+def test_what_people_may_do_in_a_namespace_follows_from_kubernetes_own_roles(joined: Installed) -> None:
+    for namespace in ("team-a", "team-b"):
+        joined.kubectl("create", "namespace", namespace)
+    joined.kubectl("create", "rolebinding", "dev", "--clusterrole=edit", "--user=dev", "-n", "team-a")
+    joined.kubectl("create", "rolebinding", "guest", "--clusterrole=view", "--user=guest", "-n", "team-a")
+
+    def may(user: str, verb: str, what: str, namespace: str) -> bool:
+        return joined.ask("auth", "can-i", verb, what, "-n", namespace, kubeconfig=joined.user(user))[0] == 0
+
+    joined.until(lambda: may("dev", "patch", "manifestworkreplicasets", "team-a"), "edit is not gathered")
+    for what in ("placements", "manifestworkreplicasets", "policies.policy.open-cluster-management.io"):
+        for verb in ("create", "patch", "delete"):
+            assert may("dev", verb, what, "team-a")
+            assert not may("dev", verb, what, "team-b")
+            assert not may("guest", verb, what, "team-a")
+        assert may("guest", "get", what, "team-a")
+        assert not may("guest", "get", what, "team-b")
+    assert not may("dev", "patch", "placementdecisions.cluster.open-cluster-management.io", "team-a")
+    assert not may("dev", "create", "managedclustersetbindings", "team-a")
+    assert not may("dev", "get", "managedclusters", "team-a")
+
+
 @pytest.mark.parametrize(
     ("where", "user"), [(HUB, CONTROLLERS_USER), (HUB, AGENT_ON_HUB), (MEMBER, AGENT_USER)], ids=str
 )
-def test_no_call_is_refused(installed: Installed, where: str, user: str) -> None:
-    seen = installed.calls(where, user)
+def test_no_call_is_refused(lived: Installed, where: str, user: str) -> None:
+    seen = lived.calls(where, user)
     assert len(seen) > 20
     refused = {f"{call.right} {call.where}" for call in seen if call.code in (401, 403)}
     assert refused == set()
@@ -168,11 +203,11 @@ def test_no_call_is_refused(installed: Installed, where: str, user: str) -> None
     ],
 )
 def test_what_is_allowed_and_never_done_is_listed_with_its_reason(
-    installed: Installed, account: str, where: str, user: str
+    lived: Installed, account: str, where: str, user: str
 ) -> None:
     chart = HUB_CHART if where == HUB else MEMBER_CHART
     allowed = granted(chart.manifests(VALUES[chart.name]), account)
-    done = {call.right for call in installed.calls(where, user)}
+    done = {call.right for call in lived.calls(where, user)}
     listed = _listed(account)
     assert sorted({str(each) for each in allowed - done} - listed.keys()) == []
     assert listed.keys() <= set(map(str, allowed)), "a rule is listed that is no longer there"
@@ -190,36 +225,16 @@ def _listed(account: str) -> dict[str, str]:
     }
 
 
-def test_one_of_two_processes_leads_and_both_say_so(installed: Installed) -> None:
+def test_one_of_two_processes_leads_and_both_say_so(lived: Installed) -> None:
     def leading() -> list[float]:
         found = []
         for name in ("controllers-1", "controllers-2"):
-            with urlopen(f"{installed.metrics_of(name)}/metrics", timeout=30) as answer:  # noqa: S310 - our own
+            with urlopen(f"{lived.metrics_of(name)}/metrics", timeout=30) as answer:  # noqa: S310 - our own
                 lines = answer.read().decode().splitlines()
             found += [float(line.split()[-1]) for line in lines if line.startswith("leader_election_master_status{")]
         return sorted(found)
 
-    installed.until(lambda: leading() == [0.0, 1.0], "not exactly one leads")
+    lived.until(lambda: leading() == [0.0, 1.0], "not exactly one leads")
     for name in ("controllers-1", "controllers-2"):
-        with urlopen(f"{installed.metrics_of(name)}/readyz", timeout=30) as answer:  # noqa: S310 - our own
+        with urlopen(f"{lived.metrics_of(name)}/readyz", timeout=30) as answer:  # noqa: S310 - our own
             assert answer.status == 200
-
-
-def test_what_people_may_do_in_a_namespace_follows_from_kubernetes_own_roles(installed: Installed) -> None:
-    installed.kubectl("create", "rolebinding", "dev", "--clusterrole=edit", "--user=dev", "-n", "observability")
-    installed.kubectl("create", "rolebinding", "guest", "--clusterrole=view", "--user=guest", "-n", "observability")
-
-    def may(user: str, verb: str, what: str, namespace: str) -> bool:
-        return installed.ask("auth", "can-i", verb, what, "-n", namespace, kubeconfig=installed.user(user))[0] == 0
-
-    installed.until(lambda: may("dev", "patch", "manifestworkreplicasets", "observability"), "edit is not gathered")
-    for what in ("placements", "manifestworkreplicasets", "policies.policy.open-cluster-management.io"):
-        for verb in ("create", "patch", "delete"):
-            assert may("dev", verb, what, "observability")
-            assert not may("dev", verb, what, "guardrails")
-            assert not may("guest", verb, what, "observability")
-        assert may("guest", "get", what, "observability")
-        assert not may("guest", "get", what, "guardrails")
-    assert not may("dev", "patch", "placementdecisions.cluster.open-cluster-management.io", "observability")
-    assert not may("dev", "create", "managedclustersetbindings", "observability")
-    assert not may("dev", "get", "managedclusters", "observability")

@@ -16,12 +16,13 @@ from echelon.install.labels import labels_of
 from echelon.install.pods import PORT, deployment, metrics_service, network_policy, pod_settings
 from echelon.install.rights import member_rights
 from echelon.install.settings import FLAG, NAME, TEXT, Setting
-from echelon.install.template import NAMESPACE, Each, Node, Value, When, joined
+from echelon.install.template import NAMESPACE, AllOf, Each, Node, Value, When, joined
 
 AGENT: Final = "echelon-agent"
 _CLIQUES: Final = "echelon-pod-cliques"
 _SECRET: Final = "echelon-hub-kubeconfig"  # noqa: S105 - the name of one
 _POLICIES, _WORKLOADS, _POD_CLIQUES = "capabilities.policies", "capabilities.workloads", "capabilities.podCliques"
+_KUBECONFIG: Final = "hub.kubeconfigSecret"
 _MOUNTED: Final = "/etc/echelon/hub"
 
 _SETTINGS: tuple[Setting, ...] = (
@@ -38,8 +39,13 @@ _SETTINGS: tuple[Setting, ...] = (
         "Kubeconfig of the hub, for a secret that is made of it. It is kept with the release, too: who\n"
         "does not want that makes the secret, and names it below.",
     ),
-    Setting("hub.kubeconfigSecret", _SECRET, NAME, "The secret with the kubeconfig of the hub."),
-    Setting("hub.kubeconfigKey", "kubeconfig", NAME, "Under which key it has it."),
+    Setting(
+        "hub.kubeconfigSecret",
+        _SECRET,
+        TEXT,
+        "The secret that has the kubeconfig of the hub, under the key `kubeconfig`. Empty: extraArgs say how\n"
+        "the agent gets to its hub.",
+    ),
     Setting(_POLICIES, True, FLAG, "Look after policies."),
     Setting(_WORKLOADS, True, FLAG, "Look after federated workloads."),
     Setting(_POD_CLIQUES, False, FLAG, "Run PodCliqueSets here. Grove's own operator must not be at work."),
@@ -80,7 +86,7 @@ def _agent() -> list[Node]:
     arguments = (
         "agent",
         joined("--cluster=", Value("cluster")),
-        f"--hub-kubeconfig={_MOUNTED}/kubeconfig",
+        When(_KUBECONFIG, f"--hub-kubeconfig={_MOUNTED}/kubeconfig"),
         f"--metrics-listen=:{PORT}",
         "--log-format=json",
         joined("--log-level=", Value("logLevel")),
@@ -97,18 +103,18 @@ def _agent() -> list[Node]:
     }
     named = {
         "secretName": Value("hub.kubeconfigSecret"),
-        "items": [{"key": Value("hub.kubeconfigKey"), "path": "kubeconfig"}],
+        "items": [{"key": "kubeconfig", "path": "kubeconfig"}],
     }
     return [
-        When("hub.kubeconfig", secret),
+        When(AllOf((_KUBECONFIG, "hub.kubeconfig")), secret),
         deployment(
             AGENT,
             "agent",
             arguments,
             replicas=1,
             strategy={"type": "Recreate"},  # two agents of one cluster would undo each other's work
-            mounts=[{"name": "hub", "mountPath": _MOUNTED, "readOnly": True}],
-            volumes=[{"name": "hub", "secret": named}],
+            mounts=[When(_KUBECONFIG, {"name": "hub", "mountPath": _MOUNTED, "readOnly": True})],
+            volumes=[When(_KUBECONFIG, {"name": "hub", "secret": named})],
             account=AGENT,
         ),
         metrics_service(f"{AGENT}-metrics", "agent"),

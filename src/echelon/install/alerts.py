@@ -6,13 +6,14 @@ reached. What mends itself is on the dashboard.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from echelon.api.base import JSONObject
 from echelon.controllers.running import LEASE_NAME
 
 _LEADING = f'leader_election_master_status{{name="{LEASE_NAME}"}}'
 # Prometheus has a label `namespace` of its own, that of the pod, so that of the object is `exported_namespace`.
-_OF_ONE = "{{ $labels.kind }} {{ $labels.exported_namespace }}/{{ $labels.name }}"
+OBJECT: Final = "{{ $labels.kind }} {{ $labels.exported_namespace }}/{{ $labels.name }}"
 _STATUS = "echelon rollout status {{ $labels.name }} -n {{ $labels.exported_namespace }}"
 
 
@@ -61,7 +62,7 @@ HUB: Sequence[Alert] = (
         'echelon_rollout_state{state="stopped"} == 1',
         "5m",
         "warning",
-        f"{_OF_ONE} has stopped: more clusters failed than its budget has.",
+        f"{OBJECT} has stopped: more clusters failed than its budget has.",
         f"See why with `{_STATUS}`; then correct it, or `echelon rollout undo` or `retry`.",
     ),
     Alert(
@@ -69,7 +70,7 @@ HUB: Sequence[Alert] = (
         'echelon_rollout_state{state="misconfigured"} == 1',
         "15m",
         "warning",
-        f"{_OF_ONE} cannot be rolled out as it is written.",
+        f"{OBJECT} cannot be rolled out as it is written.",
         f"The condition PlacementVerified says what is wrong: `{_STATUS}`.",
     ),
     Alert(
@@ -77,7 +78,7 @@ HUB: Sequence[Alert] = (
         "echelon_rollout_blocked_seconds > 86400",
         "5m",
         "info",
-        f"{_OF_ONE} has been waiting for somebody for more than a day.",
+        f"{OBJECT} has been waiting for somebody for more than a day.",
         f"It is paused, aborted, or awaits an approval: `{_STATUS}`.",
     ),
     Alert(
@@ -85,7 +86,7 @@ HUB: Sequence[Alert] = (
         "echelon_rollout_removals_held == 1",
         "15m",
         "warning",
-        f"{_OF_ONE} would be removed from clusters, and waits for somebody's word.",
+        f"{OBJECT} would be removed from clusters, and waits for somebody's word.",
         f"Whether that was meant is for you to say: `{_STATUS}` names the clusters and the command that approves.",
     ),
     Alert(

@@ -1,7 +1,9 @@
 """The page of metrics, as the registries have them."""
 
+import re
 from collections.abc import Iterator, Sequence
 
+from echelon.install import alerts
 from echelon.install.measured import Family, measured
 
 _HEAD = """\
@@ -18,7 +20,7 @@ Series are bounded. What is labelled with namespace and name is there once for e
 with the object. Kinds are those that a process knows; a request for anything else is counted without a name. Where
 Prometheus collects through a ServiceMonitor, it calls our label `namespace` `exported_namespace`.
 
-Alerts that use these are in the charts (`prometheusRule.enabled`), and so is a dashboard (`dashboard.enabled`).
+[Alerts](#alerts) that use these are in the charts (`prometheusRule.enabled`), and a dashboard is (`dashboard.enabled`).
 """
 _TITLES = {
     "": "All processes",
@@ -33,6 +35,7 @@ def page() -> str:
     parts = [_HEAD]
     for process, families in measured().items():
         parts.append(f"## {_TITLES[process]}\n\n" + "\n".join(_table(families)) + "\n")
+    parts.append("## Alerts\n\n" + "\n".join(_alerts()) + "\n")
     return "\n".join(parts)
 
 
@@ -42,3 +45,16 @@ def _table(families: Sequence[Family]) -> Iterator[str]:
     for each in families:
         labels = ", ".join(f"`{label}`" for label in each.labels)
         yield f"| `{each.shown}` | {each.type} | {labels} | {each.what} |"
+
+
+def _alerts() -> Iterator[str]:
+    yield "| name | severity | when, and what helps |"
+    yield "|---|---|---|"
+    for each in (*alerts.HUB, *alerts.MEMBER):
+        yield f"| `{each.name}` | {each.severity} | {_readable(each.summary)} {_readable(each.description)} |"
+
+
+def _readable(text: str) -> str:
+    """Return a text of an alert with words where it has a label."""
+    text = text.replace(alerts.OBJECT, "KIND NAMESPACE/NAME")
+    return re.sub(r"\{\{ \$(?:labels\.)?(?:exported_)?(\w+) \}\}", lambda found: found[1].upper(), text)
