@@ -166,14 +166,16 @@ def make(hub: HubProcess, name: str, **changed: Any) -> None:
 
 def test_a_definition_that_is_somebody_else_s_is_left_out(hub: HubProcess) -> None:
     make(hub, PLACEMENTS, metadata={"name": PLACEMENTS, "labels": {"owner": "somebody"}})
-    make(hub, USUAL[1])
+    labels = {"app.kubernetes.io/part-of": "echelon", "app.kubernetes.io/managed-by": "Helm"}
+    make(hub, USUAL[1], metadata={"name": USUAL[1], "labels": labels})  # as the chart leaves it
+    make(hub, USUAL[2], metadata={"name": USUAL[2], "labels": {"app.kubernetes.io/managed-by": "echelon"}})
     result = run("--kubeconfig", str(hub.kubeconfig))
     assert result.exit_code == 0
     documents = list(yaml.load_all(result.stdout, Loader=yaml.CSafeLoader))
     assert names(documents) == USUAL[:-1]
     assert len(documents) == 7 + 8
     assert f"{PLACEMENTS} is left out" in result.stderr
-    assert f"kubectl label crd {PLACEMENTS} app.kubernetes.io/managed-by=echelon" in result.stderr
+    assert f"kubectl label crd {PLACEMENTS} app.kubernetes.io/part-of=echelon" in result.stderr
 
 
 def test_what_is_printed_replaces_no_schema_of_somebody_else_in_silence(hub: HubProcess, kubectl: str) -> None:

@@ -69,6 +69,11 @@ class ManifestResult:
     repair: Repair = NO_REPAIR
 
     @property
+    def is_applied(self) -> bool:
+        """Whether all is well with it, as far as applying goes."""
+        return self.retry_after is None
+
+    @property
     def repair_due(self) -> float:
         """When the object is to be put back; what failed at that is tried again like any other failure."""
         return self.repair.due if self.differs and self.enforced is not None else math.inf

@@ -16,6 +16,7 @@ import msgspec
 from echelon.agent.context import AgentContext
 from echelon.agent.manifest_applier import ManifestApplier
 from echelon.agent.manifest_result import ManifestResult, is_transient
+from echelon.agent.metrics import AgentMetrics
 from echelon.agent.newest_objects import NewestObjects
 from echelon.agent.object_watches import ObjectRef
 from echelon.agent.records import RecordBeingDeleted, Records
@@ -61,6 +62,8 @@ class WorkReconciler:
         self._random = context.random
         self._settings = context.settings
         self._states: dict[str, WorkState] = {}
+        self._metrics = AgentMetrics.of(context.metrics)
+        self._metrics.show_works(context.cluster, lambda: [each.is_applied for each in self._states.values()])
         self._refs: dict[str, tuple[ObjectRef, ...]] = {}  # by work
         self._users: dict[ResourceKey, set[str]] = {}
         self._fully_recorded: set[str] = set()  # whose records list everything that was ever applied for them
@@ -112,6 +115,7 @@ class WorkReconciler:
             )
         state = before.with_results([await self._observe(each) for each in before.results])
         changed = state.due_repairs(now)
+        self._metrics.drift.inc(len(changed))
         return await self._apply_or_explain(work, state, changed) if changed else state
 
     async def _report(self, work: ManifestWork, state: WorkState, now: float) -> float:
@@ -160,6 +164,8 @@ class WorkReconciler:
         told = before.told if before is not None else None
         known = msgspec.structs.replace(work, status=whole_report(work.status, told))
         results = await self._applier.apply(known, record, previous_results(before, work), only)
+        tried = results if only is None else [results[number] for number in only]
+        self._metrics.applied(each.is_applied for each in tried)
         self._watch(name, results)
         left = await self._clean_up(work, record, results)
         if not left and all(each.retry_after is None for each in results):  # what failed may have happened all the same

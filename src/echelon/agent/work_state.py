@@ -44,6 +44,11 @@ class WorkState:
         return work.status == self.reported and now < self.outdated_at
 
     @property
+    def is_applied(self) -> bool:
+        """Whether all of its manifests are applied."""
+        return all(each.is_applied for each in self.results)
+
+    @property
     def is_inconclusive(self) -> bool:
         """Whether there is nothing to report yet: nobody answered so far, and the next try may go well."""
         return bool(self.results) and all(each.transient and each.observed.applied is None for each in self.results)

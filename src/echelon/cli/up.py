@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from echelon.cli.examples import example
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.logs import logged
 from echelon.cli.process import parse_listen, run, stop_on_signals
@@ -89,7 +90,7 @@ def look_around(local: Local, kubeconfig: Path) -> None:
     echo("Look around:")
     echo(f"  export KUBECONFIG={kubeconfig}")
     echo("  kubectl get managedclusters -L region,environment,canary")
-    echo("  kubectl apply -f examples/canary-then-regions.yaml")
+    echo(f"  kubectl apply -f {example('canary-then-regions.yaml')}")
     echo("  echelon rollout watch storefront -n shop")
     echo(f"  kubectl --context echelon-{member} get deployments,pods -A")
 

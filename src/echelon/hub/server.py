@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
+from prometheus_client import ProcessCollector
 
 from echelon.api.base import JSONObject
 from echelon.hub.access import pki
@@ -48,6 +49,7 @@ from echelon.hub.web.doors import Doors
 from echelon.hub.web.health import Health, Probe
 from echelon.hub.web.http import Gate, Served
 from echelon.hub.web.limits import Bounds, Limits
+from echelon.hub.web.metrics import HubMetrics, Stored
 from echelon.kube import errors
 from echelon.kube.health import Heartbeat
 from echelon.kube.metrics import Metrics
@@ -138,12 +140,21 @@ class Hub:
         stored = self._log.clusters() if self._log is not None else []
         for name in dict.fromkeys(("", *stored, *self.settings.clusters)):
             await self.add_cluster(name)
-        heartbeat = Heartbeat(Metrics(), limit=_LAG_LIMIT_SECONDS)
+        metrics = Metrics()
+        heartbeat = Heartbeat(metrics, limit=_LAG_LIMIT_SECONDS)
         self._heart = asyncio.create_task(heartbeat.run(), name="heartbeat")
         health = Health(heartbeat, self._probes())
-        documents = Documents(health, lambda: [name for name in self.cluster_names() if name])
+        ProcessCollector(registry=metrics.registry)
+        documents = Documents(health, lambda: [name for name in self.cluster_names() if name], metrics.registry)
         self.limits = Limits.of(self.settings.bounds)
-        gate = Gate(self._served.get, resources_api.serve, documents.serve, self._audit, self.limits)
+        gate = Gate(
+            self._served.get,
+            resources_api.serve,
+            documents.serve,
+            audit_log=self._audit,
+            limits=self.limits,
+            metrics=HubMetrics(metrics.registry, self._stored),
+        )
         doors = Doors(gate.handle, self.settings.bounds.request_seconds)
         self._web = web.Server(
             doors.handle,
@@ -181,6 +192,15 @@ class Hub:
             pki.serve_with(self._tls, keys.serving)
             self.keys = keys
             _log.info("the serving certificate was renewed, until %s", keys.serving.certificate.not_valid_after_utc)
+
+    def _stored(self) -> Stored:
+        stores = [served.cluster.store for served in self._served.values()]
+        return Stored(
+            objects=sum(store.count(resource) for store in stores for resource in store.resources()),
+            revisions=sum(store.revision - store.compacted for store in stores),
+            compacted=sum(store.compacted for store in stores),
+            file_bytes=self._log.size() if self._log is not None else 0,
+        )
 
     def _probes(self) -> dict[str, Probe]:
         async def controllers() -> str:

@@ -141,6 +141,11 @@ class Log:
         ledger = self._ledgers[cluster] = Ledger(self, number, cluster, compacted, settle)
         return ledger
 
+    def size(self) -> int:
+        """Return the bytes of the database on the disk, with what is written ahead of it."""
+        files = [self._path, self._path.with_name(f"{self._path.name}-wal")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
     async def problem(self) -> str:
         """Tell what keeps writes from being stored. It is tried, unless one has been stored a moment ago."""
         if self._thread is not None and not self._thread.is_alive() and not self._closing:

@@ -26,6 +26,7 @@ from echelon.hub.schema.causes import quoted
 from echelon.hub.web import codec
 from echelon.hub.web.health import ENDPOINTS
 from echelon.hub.web.limits import Limits
+from echelon.hub.web.metrics import HubMetrics
 from echelon.hub.web.request import RequestInfo, parse
 from echelon.kube import errors
 
@@ -72,14 +73,17 @@ class Gate:
         find: Callable[[str], Served | None],
         resources: Endpoint,
         others: Endpoint,
+        *,
         audit_log: audit.AuditLog | None,
         limits: Limits,
+        metrics: HubMetrics,
     ) -> None:
         self._find = find
         self._resources = resources
         self._others = others
         self._audit = audit_log
         self._limits = limits
+        self._metrics = metrics
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -89,6 +93,10 @@ class Gate:
         response: web.StreamResponse | None = None
         warnings: list[str] = []
         annotations: dict[str, str] = {}
+        served: Served | None = None
+        watch = info.verb == "watch"
+        if watch:
+            self._metrics.watches.inc()
         try:
             served = self._find(info.cluster)
             if served is None:
@@ -114,8 +122,12 @@ class Gate:
             _log.exception("%s %s failed", http.method, http.path)
             response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
         finally:
+            code = response.status if response is not None else 499
+            if watch:
+                self._metrics.watches.dec()
+            known = served is not None and served.cluster.catalogue.serves(info.group, info.version, info.resource)
+            self._metrics.answered(info, code, time.time() - received, known=known)
             if self._audit is not None:
-                code = response.status if response is not None else 499
                 entry = _entry(http, info, asker, user, decision, code=code, received=received, about=about)
                 self._audit.record(msgspec.structs.replace(entry, annotations=annotations) if annotations else entry)
         return response
