@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from echelon.agent.context import AgentContext, Family
+from echelon.agent.context import AgentContext, Family, Runnable
 from echelon.agent.executor import ActAs
+from echelon.agent.holding import Holding
 from echelon.agent.policy.family import policy_controllers
 from echelon.agent.registration import Registration
 from echelon.agent.running import run_families
@@ -37,6 +38,8 @@ class Agent:
 
     `server` is the member's server, asked for its version and kinds; `act_as` gives clients that act as others there.
     `agent_id` tells agents apart that work for several hubs on one cluster. Many in one process share `turns`.
+    `instance` tells processes apart, of which one may work for a cluster; without it nobody looks for others. `beside`
+    runs as long as the agent does.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class Agent:
         act_as: ActAs | None = None,
         turns: Turns | None = None,
         families: Sequence[Callable[[AgentContext], Family]] = FAMILIES,
+        instance: str = "",
+        beside: Sequence[Runnable] = (),
     ) -> None:
         self.context = AgentContext(
             hub,
@@ -69,7 +74,8 @@ class Agent:
             act_as=act_as,
             turns=turns,
         )
-        self._registration = Registration(self.context)
+        self._registration = Registration(self.context, Holding(self.context, instance) if instance else None)
+        self._beside = beside
         self._families = [family(self.context) for family in families]
 
     @property
@@ -81,4 +87,5 @@ class Agent:
         """Join the fleet and work until cancelled; the first failure that nobody handled ends everything."""
         cluster = await self._registration.join()
         self.context.identity.cluster_uid = cluster.metadata.uid
-        await run_families(self.context, self._families, self._registration)
+        await self._registration.hold()
+        await run_families(self.context, self._families, self._registration, *self._beside)

@@ -12,6 +12,7 @@ import msgspec
 
 from echelon.agent import facts
 from echelon.agent.context import AgentContext
+from echelon.agent.holding import Holding
 from echelon.agent.metrics import AgentMetrics
 from echelon.agent.settings import HUB_MANAGER
 from echelon.api.base import JSONObject
@@ -56,7 +57,9 @@ class Registration:
 
     name = "registration"
 
-    def __init__(self, context: AgentContext) -> None:
+    def __init__(self, context: AgentContext, holding: Holding | None = None) -> None:
+        """`holding` sees to it that nobody else renews the lease; without it nobody looks."""
+        self._holding = holding
         self._hub = context.hub
         self._member = context.member
         self._server = context.server
@@ -84,13 +87,38 @@ class Registration:
             await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
             pause = min(pause * 2, LAST_PAUSE_SECONDS)
 
+    async def hold(self) -> None:
+        """Return when the lease is ours, before anything is done for the cluster; raise `AnotherAgent` if it is not."""
+        pause, logged = FIRST_PAUSE_SECONDS, ""
+        while self._holding is not None:
+            try:
+                await self._holding.renew(self._settings.lease_seconds)
+            except ApiError as error:
+                if str(error) != logged:
+                    logged, extra = str(error), {"cluster": self._cluster}
+                    _log.info("%s cannot take its lease yet: %s", self._cluster, error, extra=extra)
+            if self._holding.is_held:
+                return
+            await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
+            pause = min(pause * 2, LAST_PAUSE_SECONDS)
+
     async def run(self) -> None:
-        """Renew the lease and say what the cluster is, until cancelled."""
+        """Renew the lease and say what the cluster is, until cancelled; raise `AnotherAgent` if there is one."""
+        try:
+            await self._run()
+        finally:
+            if self._holding is not None:
+                await self._holding.release()
+
+    async def _run(self) -> None:
         failures, logged = 0, ""
         while True:
             every = float(self._settings.lease_seconds)
             try:
-                await self._renew()
+                if self._holding is not None:
+                    await self._holding.renew(self._settings.lease_seconds)
+                else:
+                    await self._renew()
                 self._metrics.heard()
                 cluster = await self._hub.get(MANAGED_CLUSTER, self._cluster)
                 every = float(cluster.spec.lease_duration_seconds or every)
@@ -103,6 +131,8 @@ class Registration:
                     logged, extra = str(error), {"cluster": self._cluster}
                     _log.warning("%s cannot tell the hub that it is alive: %s", self._cluster, error, extra=extra)
                 every = min(every, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16))
+            if self._holding is not None:
+                every = min(every, self._holding.look_again_seconds)
             await asyncio.sleep(every * self._random.uniform(0.9, 1.0))
 
     async def _registered(self) -> ManagedCluster:

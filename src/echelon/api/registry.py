@@ -18,6 +18,7 @@ from echelon.api import (
     authorization,
     autoscaling,
     batch,
+    certificates,
     cluster,
     configuration_policy,
     coordination,
@@ -68,6 +69,7 @@ _MODULES = (
     rbac,
     authentication,
     authorization,
+    certificates,
     apiextensions,
     admissionregistration,
 )

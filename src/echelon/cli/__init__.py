@@ -10,7 +10,7 @@ from echelon import __version__
 
 _COMMANDS = {
     "agent": "Make a cluster part of a fleet.",
-    "cluster": "Take clusters out of the fleet.",
+    "cluster": "Let clusters join the fleet, look at them, take them out.",
     "crds": "Print the custom resource definitions and admission policies.",
     "demo": "Roll a change out on a simulated fleet, and look at it.",
     "doctor": "Check what a hub lacks.",

@@ -1,21 +1,26 @@
 """`echelon agent`: makes a cluster part of a fleet, from anywhere that reaches both its API and the hub's."""
 
 import asyncio
+import os
 import re
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from secrets import token_hex
 
 import click
 
 from echelon.agent.agent import FAMILIES, Agent
 from echelon.agent.context import AgentContext, Family
+from echelon.agent.joining import Invitation
 from echelon.agent.policy.family import policy_controllers
 from echelon.agent.settings import HOME_NAMESPACE, MANAGER, Settings
 from echelon.agent.settings import hub_hash as hash_of
 from echelon.agent.workload.family import workload_controllers
+from echelon.cli.agent_hub import JoinedHub, KubeconfigHub, read_invitation, read_place, trouble_said
 from echelon.cli.connection import Connection, errors_said
 from echelon.cli.logs import logged, say
 from echelon.cli.probes import Address, probed, probes
@@ -46,8 +51,7 @@ class _Duration(click.ParamType[float]):
 
 @dataclass(frozen=True)
 class _AgentOptions:
-    cluster: str
-    hub: Connection
+    hub: KubeconfigHub | JoinedHub
     member: Connection
     agent_id: str
     hub_hash: str
@@ -68,8 +72,29 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.option("--cluster", required=True, metavar="NAME", help="Name of the cluster on the hub.")
-@click.option("--hub-kubeconfig", type=_FILE, help="Kubeconfig of the hub.")
+@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster on the hub, if nothing else says it.")
+@click.option(
+    "--join",
+    "invitation",
+    metavar="TEXT",
+    callback=read_invitation,
+    help="Join a hub with what `echelon cluster join` printed there; - reads it from standard input.",
+)
+@click.option(
+    "--hub-secret",
+    default="echelon-agent/hub-identity",
+    show_default=True,
+    metavar="NAMESPACE/NAME",
+    callback=read_place,
+    help="Secret on the cluster in which it keeps its identity on the hub.",
+)
+@click.option(
+    "--certificate-duration",
+    type=_Duration(),
+    metavar="DURATION",
+    help="How long a certificate should be good; as long as the hub has it if not given.",
+)
+@click.option("--hub-kubeconfig", type=_FILE, help="Kubeconfig of the hub, for a cluster that did not join by itself.")
 @click.option("--hub-context", help="Context of the hub in its kubeconfig.")
 @click.option("--kubeconfig", type=_FILE, help="Kubeconfig of the cluster; the pod's own cluster if not given.")
 @click.option("--context", help="Context of the cluster in its kubeconfig.")
@@ -131,6 +156,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def agent(
     *,
     cluster: str,
+    invitation: Invitation | None,
+    hub_secret: tuple[str, str],
+    certificate_duration: float | None,
     hub_kubeconfig: Path | None,
     hub_context: str | None,
     kubeconfig: Path | None,
@@ -149,10 +177,14 @@ def agent(
 ) -> None:
     """Register a cluster with a hub and apply what the hub has for it, until SIGTERM or Ctrl-C.
 
-    That is works, policies and federated workloads.
+    That is works, policies and federated workloads. With --join the cluster asks for its place on the hub; from then on
+    it needs no options, because it keeps its identity in a Secret of its own and renews it.
     """
-    if hub_kubeconfig is None and hub_context is None:
-        raise click.UsageError("say where the hub is: --hub-kubeconfig, --hub-context, or both")
+    by_kubeconfig = hub_kubeconfig is not None or hub_context is not None
+    if by_kubeconfig and invitation is not None:
+        raise click.UsageError("--join says where the hub is, so --hub-kubeconfig and --hub-context do not go with it")
+    if by_kubeconfig and not cluster:
+        raise click.UsageError("say which cluster this is on the hub: --cluster")
     settings = Settings(
         status_sync_seconds=status_sync_interval,
         eviction_grace_seconds=grace,
@@ -161,10 +193,16 @@ def agent(
         max_json_raw_bytes=max_json_raw_length,
         secret_values=feedback_from_secrets,
     )
-    hub, member = Connection(hub_kubeconfig, hub_context), Connection(kubeconfig, context)
-    with errors_said():
+    seconds = int(certificate_duration) if certificate_duration is not None else None
+    hub = (
+        KubeconfigHub(Connection(hub_kubeconfig, hub_context), cluster)
+        if by_kubeconfig
+        else JoinedHub(invitation, cluster, hub_secret, seconds)
+    )
+    member = Connection(kubeconfig, context)
+    with errors_said(), trouble_said():
         families = families_with(policies=policies, workloads=workloads)
-        run_main(_serve(_AgentOptions(cluster, hub, member, agent_id, hub_hash, settings, families, metrics_listen)))
+        run_main(_serve(_AgentOptions(hub, member, agent_id, hub_hash, settings, families, metrics_listen)))
 
 
 def families_with(*, policies: bool, workloads: bool) -> list[Callable[[AgentContext], Family]]:
@@ -175,30 +213,36 @@ def families_with(*, policies: bool, workloads: bool) -> list[Callable[[AgentCon
 
 async def _serve(options: _AgentOptions) -> None:
     stopping, metrics = stop_on_signals(), Metrics()
-    hub_config, member_config = options.hub.load(), options.member.load()
+    member_config, random = options.member.load(), Random()  # noqa: S311 - jitter is no secret
     own = (HOME_NAMESPACE, member_config.namespace)
     async with AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(HttpClient(hub_config, field_manager="echelon-agent"))
         member = await stack.enter_async_context(HttpClient(member_config, field_manager=MANAGER, user_agent=MANAGER))
+        opening = asyncio.create_task(options.hub.open(stack, member, random), name="joining")
+        await until(stopping, opening)
+        if opening.cancelled():
+            return
+        hub = opening.result()
         made = Agent(
-            hub,
+            hub.client,
             member,
-            options.cluster,
+            hub.cluster,
             server=member,
             clock=SystemClock(),
-            random=Random(),  # noqa: S311 - jitter is no secret
+            random=random,
             metrics=metrics,
-            hub_hash=options.hub_hash or hash_of(hub_config.host),
+            hub_hash=options.hub_hash or hash_of(hub.host),
             agent_id=options.agent_id,
             settings=replace(options.settings, kept_namespaces=own),
             act_as=_Impersonating(member_config, stack).client,
             families=options.families,
+            instance=f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}",
+            beside=hub.beside,
         )
         await stack.enter_async_context(probes(options.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
         working = asyncio.create_task(made.run(), name="agent")
-        say(f"the agent of {options.cluster} works for {hub_config.server}")
+        say(f"the agent of {hub.cluster} works for {hub.host}")
         await until(stopping, working)
-    say(f"the agent of {options.cluster} has stopped")
+    say(f"the agent of {hub.cluster} has stopped")
 
 
 class _Impersonating:

@@ -1,11 +1,10 @@
-"""`echelon cluster`: take clusters out of the fleet.
+"""`echelon cluster`: the life of a cluster in the fleet, and its end.
 
 Deleting a cluster's object is all that is needed while its agent lives: controllers and agent do the rest, in order. So
 the command shows what that means before and waits for it after. Only where the agent is gone for good it does more.
 """
 
 import asyncio
-import difflib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,6 +23,10 @@ from echelon.api.namespaces import NAMESPACE, Namespace
 from echelon.api.printing import human_duration
 from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK, ManifestWork
+from echelon.cli.cluster_cordon import cordon, uncordon
+from echelon.cli.cluster_join import accept, join
+from echelon.cli.cluster_names import unknown
+from echelon.cli.cluster_show import show, show_all
 from echelon.cli.connection import Connection, connected
 from echelon.cli.terminal import echo
 from echelon.controllers.cluster.leaving import add_finalizer, has_finalizer, is_leaving, is_namespace_of
@@ -44,7 +47,11 @@ _AGENT_FINALIZERS = frozenset({AGENT_FINALIZER, WORKLOAD_FINALIZER})
 
 @click.group()
 def cluster() -> None:
-    """Take clusters out of the fleet."""
+    """Let clusters join the fleet, look at them, take them out."""
+
+
+for _command in (join, accept, show_all, show, cordon, uncordon):
+    cluster.add_command(_command)
 
 
 @cluster.command()
@@ -101,7 +108,7 @@ async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bo
     async with connection.open() as client:
         seen, now = await _look(client, name), datetime.now(UTC)
         if seen is None:
-            raise click.ClickException(await _unknown(client, name))
+            raise click.ClickException(await unknown(client, name))
         if force and not dry_run and not seen.is_silent(now) and not is_leaving(seen.cluster):
             raise click.ClickException(
                 f"the agent of {name} was heard {_ago(seen, now)}, and --force would leave its workloads behind; "
@@ -135,13 +142,6 @@ async def _look(client: Client, name: str) -> _Seen | None:
     with suppress(NotFound):  # a hub may be without federated workloads
         works += (await client.list(WORK, execution_namespace(name))).items
     return _Seen(found, sorted(works, key=lambda each: each.metadata.name), namespace, lease)
-
-
-async def _unknown(client: Client, name: str) -> str:
-    known = [each.metadata.name for each in (await client.list(MANAGED_CLUSTER)).items]
-    close = difflib.get_close_matches(name, known, n=3)
-    hint = f"; did you mean {' or '.join(close)}?" if close else f"; it has {len(known)} clusters"
-    return f'the hub has no cluster "{name}"{hint}'
 
 
 def _plan(seen: _Seen, now: datetime, *, dry_run: bool, force: bool) -> Iterator[str]:

@@ -40,6 +40,12 @@ CONTEXT = "echelon"
     help="full: survive power loss.",
 )
 @click.option("--audit", type=click.Choice(["none", "writes", "all"]), default="writes", show_default=True)
+@click.option(
+    "--authority",
+    type=click.Choice(["next", "switch", "finish"]),
+    help="Take a step of the exchange of the hub's certificate authority before the start: announce the next one, "
+    "sign with it, forget the old one. Restart with each when all agents have had time to follow.",
+)
 @click.option("--no-anonymous", is_flag=True, help="Refuse requests without credentials.")
 @logged()
 def hub(
@@ -52,6 +58,7 @@ def hub(
     server_names: Sequence[str],
     sync: str,
     audit: str,
+    authority: str | None,
     no_anonymous: bool,
 ) -> None:
     """Run a Kubernetes-compatible API server that needs nothing else.
@@ -61,6 +68,8 @@ def hub(
     """
     if (data is None) != memory:
         raise click.UsageError("give either --data DIR or --memory")
+    if authority is not None and data is None:
+        raise click.UsageError("--authority needs --data: a hub in memory has a new authority every time")
     host, port = parse_listen(listen)
     settings = Settings(
         data=data,
@@ -71,6 +80,7 @@ def hub(
         full_sync=sync == "full",
         audit=audit,  # type: ignore[arg-type]  # click has checked it
         anonymous=not no_anonymous,
+        authority=authority,  # type: ignore[arg-type]  # click has checked it
     )
     try:
         run(_serve(settings, kubeconfig))
@@ -99,7 +109,7 @@ async def _serve(settings: Settings, kubeconfig: Path | None) -> None:
 
 def write_kubeconfig(running: Hub, path: Path) -> None:
     """Write a context for the hub and one for each logical cluster."""
-    authority = running.keys.authority.certificate_pem
+    authority = running.keys.authorities_pem
     names = ["", *sorted(name for name in running.cluster_names() if name)]
     labels = {name: f"{CONTEXT}-{name}" if name else CONTEXT for name in names}
     merge_kubeconfig(

@@ -26,7 +26,7 @@ def bear_large_caches() -> None:
     gc.set_threshold(50_000, 100, 100)
 
 
-async def until(stopping: asyncio.Event, working: asyncio.Task[None]) -> None:
+async def until(stopping: asyncio.Event, working: asyncio.Task[Any]) -> None:
     """Wait for the end of the work, or for being asked to stop; what is under way then comes to its end."""
     asked = asyncio.create_task(stopping.wait(), name="stop")
     try:

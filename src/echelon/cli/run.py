@@ -121,6 +121,13 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     help="Image of the program that waits for other cliques of a PodCliqueSet. Without one, a set in which cliques "
     "start one after the other is not accepted.",
 )
+@click.option(
+    "--auto-accept",
+    multiple=True,
+    metavar="PATTERN",
+    help="Accept clusters of this name without a person when they ask to join with a bootstrap token: a name, or a "
+    "pattern such as 'edge-*'. May be given more than once; nobody is accepted so if it is not.",
+)
 @probed
 @click.option(
     "--silent-share",
@@ -143,6 +150,7 @@ def run(
     allow_all: bool,
     adopt_bindings: bool,
     init_image: str,
+    auto_accept: tuple[str, ...],
     metrics_listen: Address | None,
     silent_share: float,
 ) -> None:
@@ -154,7 +162,7 @@ def run(
 
     \b
       --controllers placement,cluster-sets,cluster-health,cluster-registration,\\
-    work-sets,work-expiry,policies,policy-sets,workloads
+    cluster-joining,work-sets,work-expiry,policies,policy-sets,workloads
     """
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
     names += (MULTICLUSTER,) if publish_multicluster else ()
@@ -168,6 +176,7 @@ def run(
             allow_all,
             adopt_bindings,
             init_image,
+            auto_accept,
         )
         run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings)))
     except UnknownController as error:

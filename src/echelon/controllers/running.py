@@ -118,6 +118,7 @@ _CONTROLLERS = {
     "cluster-sets": _Known("cluster.sets", "cluster_sets_controller"),
     "cluster-health": _Known("cluster.health", "cluster_health_controller"),
     "cluster-registration": _Known("cluster.registration", "cluster_registration_controller"),
+    "cluster-joining": _Known("cluster.joining", "cluster_joining_controller"),
     "work-sets": _Known("work_set.sources", "work_sets_controller"),
     "work-expiry": _Known("work_set.expiry", "work_expiry_controller"),
     MULTICLUSTER: _Known("placement.multicluster", "multicluster_controller"),

@@ -23,6 +23,8 @@ class ControllerSettings:
     adopt_bindings: bool = False
     # Image of the program that waits for other cliques of a set; without one, a set in which some wait is not accepted.
     init_image: str = ""
+    # Names of clusters, or patterns of them, that are accepted without a person when they ask with a bootstrap token.
+    auto_accept: tuple[str, ...] = ()
     # For tests: make every plan twice, compare indexes with caches often, and end where there is a difference.
     strict: bool = False
 

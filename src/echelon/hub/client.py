@@ -18,6 +18,7 @@ from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import Attributes, refusal
 from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Change, Entry, WatchClosed
 from echelon.hub.verbs import deletion, reading, writing
@@ -127,7 +128,8 @@ class InProcessClient:
         """Change the fields that the patch names."""
         resource = self._allowed("patch", kind, namespace, name, subresource)
         target, request = Target(resource, namespace, name, subresource), self._request(options)
-        if subresource == "status" and not resource.kind.status:
+        endpoints = strategy_of(resource).status_endpoints if resource.kind.status else ()
+        if subresource and subresource != "scale" and subresource not in endpoints:
             raise errors.NotFound("the server could not find the requested resource")
         if isinstance(patch, ApplyPatch):
             if not patch.manager:

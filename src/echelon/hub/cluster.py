@@ -12,6 +12,7 @@ from echelon.api.base import JSONObject
 from echelon.api.short_hash import ALPHABET
 from echelon.api.times import format_time
 from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
+from echelon.hub.access.signing import Signer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.catalogue.catalogue import Catalogue
 from echelon.hub.policy.index import BINDINGS, POLICIES, Policies
@@ -41,6 +42,7 @@ class LogicalCluster:
     clock: Callable[[], datetime] = _wall_clock
     random: Random = field(default_factory=SystemRandom)
     accounts: AccountTokens | None = None  # who signs the tokens of its service accounts
+    signer: Signer | None = None  # who signs the certificates that are approved here
     catalogue: Catalogue = field(default_factory=Catalogue)
     authorizer: Authorizer = field(default_factory=Authorizer)
     policies: Policies = field(default_factory=Policies)

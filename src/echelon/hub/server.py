@@ -10,7 +10,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from aiohttp import web
 from prometheus_client import ProcessCollector
 
 from echelon.api.base import JSONObject
-from echelon.hub.access import pki
+from echelon.hub.access import authorities, pki
 from echelon.hub.access.audit import AuditLog, Policy
+from echelon.hub.access.bootstrap import NAMESPACE as TOKENS
+from echelon.hub.access.bootstrap import bootstrap_user
 from echelon.hub.access.identity import (
     ADMINISTRATOR,
     AUTHENTICATED,
@@ -32,12 +34,14 @@ from echelon.hub.access.identity import (
 )
 from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
+from echelon.hub.access.signing import Signer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.address import PortTaken, remember_port, remembered_port
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
 from echelon.hub.controllers.events import expire_events
+from echelon.hub.controllers.root_authority import publish
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import HISTORY, Key, Store
@@ -83,6 +87,7 @@ class Settings:
     anonymous: bool = True
     event_seconds: float = 3600.0  # how long an event is kept after its last change, as in kube-apiserver
     bounds: Bounds = field(default_factory=Bounds)
+    authority: authorities.Step | None = None  # a step of the exchange of the authority, taken before the start
     keep_objects: bool = (
         False  # decoded, for a process whose own controllers and agents read more than the network does
     )
@@ -121,9 +126,13 @@ class Hub:
             directory = settings.data
             directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
             users, token = open_token_file(directory / "tokens.csv")
+            if settings.authority is not None:
+                _log.info("%s", authorities.take(settings.authority, directory / "pki", now))
+            authorities.settle(directory / "pki")
+            keys = pki.open_pki(directory / "pki", hosts, now)
             hub = cls(
                 settings,
-                pki.open_pki(directory / "pki", hosts, now),
+                replace(keys, others=authorities.others(directory / "pki")),
                 token,
                 StaticTokens(users),
                 Log(directory / "hub.db", full_sync=settings.full_sync),
@@ -238,16 +247,20 @@ class Hub:
         issuer = f"https://echelon/clusters/{name}" if name else "https://echelon"
         accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
         store = Store(self._log, name, keep_objects=self.settings.keep_objects, history=history)
-        cluster = LogicalCluster(name, store, accounts=accounts)
+        # All logical clusters trust one authority. Who may approve in one of them must not make users of the hub.
+        cluster = LogicalCluster(name, store, accounts=accounts, signer=None if name else Signer(self.keys.authority))
         if fill is not None and not store.revision:
             await fill(cluster)
         await bootstrap(cluster)
+        await publish(cluster, self.keys.authorities_pem, Request(ROOT, field_manager="echelon"))
         authenticator = Authenticator(
             now=time.time,
             authority=self.keys.authority.certificate,
+            other_authorities=self.keys.others,
             tokens=self._tokens_of(name),
             accounts=accounts,
             lookup=lambda resource, namespace, account: uid_of(cluster, Key(resource, namespace, account)),
+            bootstrap=lambda token: bootstrap_user(token, lambda secret: _secret(cluster, secret), cluster.clock()),
             anonymous=self.settings.anonymous,
         )
         self._served[name] = Served(cluster, authenticator)
@@ -347,6 +360,11 @@ def uid_of(cluster: LogicalCluster, key: Key) -> str | None:
 
 def _hosts(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_names_of(settings.host), *settings.server_names)))
+
+
+def _secret(cluster: LogicalCluster, name: str) -> JSONObject | None:
+    entry = cluster.store.get(Key("secrets", TOKENS, name))
+    return entry.object if entry else None
 
 
 def _names_of(host: str) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class Credential:
 
     authorization: str = field(default="", repr=False)
     pair: KeyPair | None = field(default=None, repr=False)
+    authority: bytes = field(default=b"", repr=False)  # what the server is recognised by, if not by the configuration's
 
 
 class CredentialsUnavailable(Unauthorized):

@@ -39,7 +39,7 @@ from echelon.kube.client import (
 )
 from echelon.kube.clock import Clock, SystemClock
 from echelon.kube.config import ClusterConfig
-from echelon.kube.credentials import Credential, CredentialsUnavailable, open_credentials
+from echelon.kube.credentials import Credential, Credentials, CredentialsUnavailable, open_credentials
 
 T = TypeVar("T")
 
@@ -84,12 +84,14 @@ class HttpClient:
         timeout_seconds: float = 30.0,
         random: Random | None = None,
         clock: Clock | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
+        """`credentials` are those of the configuration unless others are given."""
         self._config = config
         self._manager = field_manager
         self._timeout = timeout_seconds
         self._random = random or Random()  # noqa: S311 - jitter is no secret
-        self._credentials = open_credentials(config.user, clock or SystemClock())
+        self._credentials = credentials or open_credentials(config.user, clock or SystemClock())
         self._headers = _fixed_headers(config, user_agent)
         self._tls: tuple[Credential, ssl.SSLContext] | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -261,8 +263,9 @@ class HttpClient:
         """Return how to do TLS; another client certificate means other connections."""
         if not self._config.server.startswith("https:"):
             return True
-        if self._tls is None or self._tls[0].pair != credential.pair:
-            make = partial(tls.context, self._config.authority, credential.pair, insecure=self._config.insecure)
+        if self._tls is None or not _same_tls(self._tls[0], credential):
+            authority = credential.authority or self._config.authority
+            make = partial(tls.context, authority, credential.pair, insecure=self._config.insecure)
             try:
                 made = await asyncio.to_thread(make)  # reading the system's authorities takes its time
             except tls.BadCertificate as error:
@@ -276,6 +279,10 @@ class HttpClient:
         if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
             return errors.ServerTimeout(f"{about}: no answer within {self._timeout:g} s")
         return errors.Unavailable(f"{about}: {answers.connection_trouble(error)}")
+
+
+def _same_tls(one: Credential, other: Credential) -> bool:
+    return one.pair == other.pair and one.authority == other.authority
 
 
 async def _unhurried(limit: asyncio.Timeout, work: Awaitable[T]) -> T:

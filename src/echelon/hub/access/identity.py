@@ -25,6 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from echelon.hub.access.private import read_private, write_private
 from echelon.hub.access.tokens import AccountTokens, TokenError
+from echelon.kube.certificate_requests import names_of_any_length
 from echelon.kube.errors import Unauthorized
 
 ANONYMOUS = "system:anonymous"
@@ -149,13 +150,17 @@ class Authenticator:
         *,
         now: Callable[[], float],
         authority: x509.Certificate | None = None,
+        other_authorities: Sequence[x509.Certificate] = (),
         tokens: StaticTokens | None = None,
         accounts: AccountTokens | None = None,
         lookup: Lookup | None = None,
+        bootstrap: Callable[[str], User | None] | None = None,
         anonymous: bool = True,
     ) -> None:
+        """`bootstrap` tells whose a token is that was made for joining."""
         self._now = now
-        self._authority = authority
+        self._authorities = (*((authority,) if authority is not None else ()), *other_authorities)
+        self._bootstrap = bootstrap
         self._tokens = tokens
         self._accounts = accounts
         self._lookup = lookup
@@ -187,6 +192,8 @@ class Authenticator:
             if audiences and not meant:
                 _refuse()
             return static, meant or self.audiences
+        if self._bootstrap is not None and (joining := self._bootstrap(token)) is not None:
+            return joining, self.audiences
         if self._accounts is None or self._lookup is None:
             _refuse()
         return self._account_user(self._accounts, self._lookup, token, audiences)
@@ -223,15 +230,17 @@ class Authenticator:
         return known.user
 
     def _read_certificate(self, der: bytes) -> _Certificate:
-        if self._authority is None:
-            _refuse()
         try:
             certificate = x509.load_der_x509_certificate(der)
             # The TLS layer did this too. Once more, so that no way to get here can do without.
-            certificate.verify_directly_issued_by(self._authority)
+            issuer = next((each for each in self._authorities if each.subject == certificate.issuer), None)
+            if issuer is None:
+                _refuse()
+            certificate.verify_directly_issued_by(issuer)
             usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-            names = _subject(certificate, NameOID.COMMON_NAME)
-            groups = _subject(certificate, NameOID.ORGANIZATION_NAME)
+            with names_of_any_length():
+                names = _subject(certificate, NameOID.COMMON_NAME)
+                groups = _subject(certificate, NameOID.ORGANIZATION_NAME)
         except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound) as error:
             raise Unauthorized("Unauthorized") from error
         # With two common names, two readers could see two users.

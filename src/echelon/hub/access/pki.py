@@ -88,6 +88,17 @@ class Pki:
     authority: Issued
     serving: Issued
     signing_key: ec.EllipticCurvePrivateKey
+    others: tuple[x509.Certificate, ...] = ()  # authorities that are trusted beside the present one
+
+    @property
+    def authorities(self) -> tuple[x509.Certificate, ...]:
+        """All authorities that are trusted, the one that signs first."""
+        return (self.authority.certificate, *self.others)
+
+    @property
+    def authorities_pem(self) -> bytes:
+        """What clients recognise the hub by."""
+        return b"".join(each.public_bytes(Encoding.PEM) for each in self.authorities)
 
     def client_certificate(
         self, user: str, groups: Sequence[str], now: datetime, lifetime: timedelta = CLIENT_LIFETIME
@@ -132,12 +143,17 @@ def renewed(pki: Pki, directory: Path | None, hosts: Sequence[str], now: datetim
     return replace(pki, serving=serving)
 
 
+def new_authority(now: datetime) -> Issued:
+    """Make another authority."""
+    return _make_authority(_new_key(), now)
+
+
 def server_ssl_context(pki: Pki) -> ssl.SSLContext:
     """Return how the server speaks TLS: a client may show a certificate, and if it does, ours must have issued it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.load_verify_locations(cadata=pki.authority.certificate_pem.decode())
+    context.load_verify_locations(cadata=pki.authorities_pem.decode())
     serve_with(context, pki.serving)
     return context
 

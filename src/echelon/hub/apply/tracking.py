@@ -29,7 +29,7 @@ _NOTHING = FieldSet()
 
 def reset_fields(subresource: str, *, has_status: bool) -> FieldSet:
     """Return the fields that the endpoint does not let anybody change, and so nobody own."""
-    if subresource == "status":
+    if subresource in ("status", "approval"):
         return ALL_BUT_STATUS
     return STATUS if has_status else _NOTHING
 

@@ -1,9 +1,9 @@
 """The controllers of a logical cluster: they finish what a write began.
 
-Garbage collection, namespace termination, CRD clean-up and role aggregation are controllers in Kubernetes. Here they
-share one task per cluster and one watch over everything. They are level-based: at start, and whenever they fell
-behind, they look at the whole store; after that at what changes, and again at what failed. However much that is, others
-have their turn in between.
+Garbage collection, namespace termination, CRD clean-up, role aggregation and the signing of certificates are
+controllers in Kubernetes. Here they share one task per cluster and one watch over everything. They are level-based: at
+start, and whenever they fell behind, they look at the whole store; after that at what changes, and again at what
+failed. However much that is, others have their turn in between.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from echelon.hub.cluster import LogicalCluster
+from echelon.hub.controllers.certificates import CertificateController
 from echelon.hub.controllers.crds import CRDController
 from echelon.hub.controllers.garbage import GarbageCollector
 from echelon.hub.controllers.namespaces import NamespaceController
@@ -34,6 +35,7 @@ async def run_controllers(cluster: LogicalCluster) -> None:
             NamespaceController(cluster),
             CRDController(cluster),
             RoleAggregator(cluster),
+            CertificateController(cluster),
         )
         watch = cluster.store.watch(None, since=cluster.store.revision)
         try:

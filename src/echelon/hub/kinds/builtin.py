@@ -10,7 +10,7 @@ from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import RBAC_GROUP, Attributes
 from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.kinds import crds, policies, workloads
+from echelon.hub.kinds import certificates, crds, policies, workloads
 from echelon.hub.kinds.strategy import CUSTOM, Strategy, immutable, no_finalizers
 from echelon.hub.schema import causes
 from echelon.kube import errors
@@ -263,6 +263,7 @@ _BUILTIN: dict[str, Strategy] = {
     "rolebindings.rbac.authorization.k8s.io": _BINDING,
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
     "customresourcedefinitions.apiextensions.k8s.io": crds.STRATEGY,
+    **certificates.STRATEGIES,
     **policies.STRATEGIES,
     **workloads.STRATEGIES,
 }

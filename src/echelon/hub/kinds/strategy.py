@@ -24,6 +24,10 @@ def no_update_preparation(_cluster: LogicalCluster, _new: JSONObject, _old: JSON
     """Store a change as it came."""
 
 
+def no_status_preparation(_cluster: LogicalCluster, _change: "StatusChange") -> None:
+    """Store a change of the status as it came."""
+
+
 def no_checks(_new: JSONObject, _old: JSONObject | None) -> list[Cause]:
     """Find nothing wrong that the schema allows."""
     return []
@@ -50,6 +54,16 @@ def no_grace(_obj: JSONObject, _asked: int | None) -> int:
 
 
 @dataclass(frozen=True)
+class StatusChange:
+    """A status on its way through one of the endpoints that may write it; `new` may be changed."""
+
+    endpoint: str
+    new: JSONObject
+    old: JSONObject
+    user: User
+
+
+@dataclass(frozen=True)
 class Strategy:
     """The habits of a kind."""
 
@@ -59,6 +73,8 @@ class Strategy:
     first_status: JSONObject | None = None  # what a new object reports: zeros that clients read without asking
     prepare_create: Callable[[LogicalCluster, JSONObject, User], None] = no_preparation
     prepare_update: Callable[[LogicalCluster, JSONObject, JSONObject, User], None] = no_update_preparation
+    status_endpoints: tuple[str, ...] = ("status",)  # subresources through which nothing but the status changes
+    prepare_status: Callable[[LogicalCluster, StatusChange], None] = no_status_preparation
     validate: Callable[[JSONObject, JSONObject | None], list[Cause]] = no_checks
     desired_state_changed: Callable[[JSONObject, JSONObject], bool] = anything_but_status_changed
     check_delete: Callable[[JSONObject], None] = free_to_delete

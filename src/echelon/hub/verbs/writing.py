@@ -16,6 +16,7 @@ from echelon.hub import apply
 from echelon.hub.access.rbac import Attributes, refusal
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.kinds.strategy import StatusChange
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry, Key, ObjectTooLarge, StaleWrite
 from echelon.hub.verbs import admission
@@ -251,7 +252,9 @@ async def _update(
     admission.check_preconditions(target, old, meta.get("uid", ""), meta.get("resourceVersion", ""))
     new = _only_through(target, new, before)
     _keep_server_owned(new["metadata"], before["metadata"])
-    if target.subresource != "status":
+    if target.subresource in strategy.status_endpoints:
+        strategy.prepare_status(cluster, StatusChange(target.subresource, new, before, request.user))
+    else:
         strategy.prepare_update(cluster, new, before, request.user)
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
@@ -270,7 +273,7 @@ async def _update(
 
 def _only_through(target: Target, new: JSONObject, before: JSONObject) -> JSONObject:
     """Limit an update to what its endpoint may change: the status through `status`, the rest through the object."""
-    if target.subresource == "status":
+    if target.subresource in strategy_of(target.resource).status_endpoints:
         meta = {key: value for key, value in before["metadata"].items() if key != "managedFields"}
         if "managedFields" in new["metadata"]:
             meta["managedFields"] = new["metadata"]["managedFields"]

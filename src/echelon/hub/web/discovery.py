@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from echelon.api.base import JSONObject
 from echelon.hub.catalogue.catalogue import Catalogue
 from echelon.hub.catalogue.resources import Resource
+from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.verbs.subresources import SUBRESOURCES
 from echelon.kube.errors import NotFound
 
@@ -93,7 +94,8 @@ def _subresources(resource: Resource) -> Iterable[tuple[str, str, str, str, list
     """Yield (name, group, version, kind, verbs)."""
     kind = resource.kind
     if kind.status:
-        yield "status", kind.group, kind.version, kind.kind, _STATUS_VERBS
+        for name in strategy_of(resource).status_endpoints:
+            yield name, kind.group, kind.version, kind.kind, _STATUS_VERBS
     if kind.scale:
         yield "scale", "autoscaling", "v1", "Scale", _STATUS_VERBS
     if kind.builtin:

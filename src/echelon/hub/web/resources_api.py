@@ -11,6 +11,7 @@ from echelon.api.base import JSON, JSONObject
 from echelon.api.schema import schema_of
 from echelon.hub.access import reviews
 from echelon.hub.catalogue.resources import Resource
+from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Change, Entry, WatchClosed
 from echelon.hub.verbs import deletion, patch, reading, subresources, writing
@@ -50,9 +51,9 @@ async def serve(call: Call) -> web.StreamResponse:
     target = Target(resource, namespace, name, info.subresource)
     if not resource.persistent:
         return await _review(call, resource)
-    if info.subresource and info.subresource != "status":
+    if info.subresource and info.subresource not in strategy_of(resource).status_endpoints:
         return await _subresource(call, target)
-    if info.subresource == "status" and not resource.kind.status:
+    if info.subresource and not resource.kind.status:
         raise errors.NotFound("the server could not find the requested resource")
     handler = _HANDLERS.get(verb)
     if handler is None or not _has(target, verb):
