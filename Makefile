@@ -11,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
-.PHONY: help demo test test-all check bench crds format lock clean kubernetes
+.PHONY: help demo test test-all check bench crds build charts format lock clean kubernetes
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,12 +44,20 @@ bench: $(READY) ## Measure: the hub, the runtime, decisions, a fleet of a thousa
 crds: $(READY) ## Print the CRDs that a hub needs and the policies about them, for kubectl apply
 	@$(BIN)/echelon crds $(ARGS)
 
+build: $(READY) ## Build the wheel, in dist
+	@$(BIN)/python -m hatchling build --target wheel $(ARGS)
+
+charts: $(READY) ## Write the Helm charts, the plain manifests and the page of metrics anew
+	@$(BIN)/python tools/charts.py
+
 format: $(READY) ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
 
 lock: $(READY) ## Write requirements.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --no-header --generate-hashes --all-extras --group dev \
 	  --python-version 3.11 --universal pyproject.toml --output-file requirements.txt $(ARGS)
+	@$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --extra fast --extra cel \
+	  --python-version 3.11 --universal --constraint requirements.txt pyproject.toml --output-file container/requirements.txt
 	@echo "requirements.txt is written; the next make installs it"
 
 clean: ## Remove everything that is not source

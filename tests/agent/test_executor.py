@@ -157,9 +157,11 @@ def test_feedback_tells_nothing_of_what_secrets_hold() -> None:
 
 def test_what_cannot_be_changed_is_deleted_only_by_who_may_delete() -> None:
     async def story(here: World) -> None:
-        made = await here.member.create({**SECRET, "type": "kubernetes.io/basic-auth", "stringData": {"username": "u"}})
         await grant(here, may(["create", "update", "patch", "get"], "secrets"))
         orphan = {"propagationPolicy": "Orphan"}  # so that the work itself needs no right to delete
+        basic = {**SECRET, "type": "kubernetes.io/basic-auth", "stringData": {"username": "u"}}
+        await here.work(basic, executor=EXECUTOR, deleteOption=orphan)
+        made = await here.member.get(CORE_SECRET, "s")
         await here.work({**SECRET, "type": "Opaque"}, executor=EXECUTOR, deleteOption=orphan)
         (said,) = await here.manifests()
         assert "may not be deleted to be made anew" in condition(said.conditions, "Applied").message

@@ -141,7 +141,7 @@ def test_while_the_agent_is_away_the_cluster_keeps_its_rights_and_says_what_it_w
         await here.hub.delete(MANAGED_CLUSTER, CLUSTER)
         await asyncio.sleep(3600)
         assert await here.member.has(CONFIG_MAP, "one")
-        assert len(await left(here)) == 8
+        assert len(await left(here)) == 7
         said = await deleting(here)
         assert (said.status, said.reason) == ("False", "ResourceRemaining")
         assert "1 work (w)" in said.message

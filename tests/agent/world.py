@@ -122,7 +122,7 @@ class Way:
         return await self._inner.document(path)
 
     def refuse(self, verb: str, what: str, error: ApiError, times: float = math.inf) -> None:
-        """Refuse requests with a verb for a resource or a name."""
+        """Refuse requests with a verb, or with any, for a resource or a name."""
         self._refused = verb, what, error, times
 
     def relent(self) -> None:
@@ -131,7 +131,7 @@ class Way:
 
     def _ask(self, verb: str, resource: str, name: str) -> None:
         self.requests.append((verb, resource, name))
-        if self._refused is None or verb != self._refused[0] or self._refused[1] not in ("", resource, name):
+        if self._refused is None or self._refused[0] not in ("", verb) or self._refused[1] not in ("", resource, name):
             return
         _, _, error, times = self._refused
         self._refused = (*self._refused[:3], times - 1) if times > 1 else None
@@ -303,7 +303,8 @@ async def world(*, accepted: bool = True) -> AsyncIterator[World]:
     tidy = [asyncio.create_task(run_controllers(each.cluster)) for each in (hub, member)]
     here = World(hub, member, Way(member))
     if accepted:
-        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER}})
+        labels = {f"{CLUSTER_GROUP}/managedCluster": CLUSTER}
+        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": CLUSTER, "labels": labels}})
         await hub.create(
             {
                 "apiVersion": MANAGED_CLUSTER.api_version,

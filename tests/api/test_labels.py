@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api import labels
-from echelon.api.labels import FieldTerm, Requirement, Selector, SelectorError
+from echelon.api.label_terms import Requirement, Terms
+from echelon.api.labels import FieldTerm, Selector, SelectorError
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 
 NAME_RULE = (
@@ -280,3 +281,50 @@ def test_a_mistake_in_a_field_selector_is_named_as_kubernetes_names_it(text: str
     with pytest.raises(SelectorError) as caught:
         labels.parse_fields(text)
     assert str(caught.value) == message
+
+
+TERM = st.tuples(
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.sampled_from(["in", "notin", "=", "!=", "exists", "!", "gt", "lt"]),
+    st.lists(st.sampled_from(["", "1", "5", "9", "x"]), min_size=1, max_size=3),
+)
+
+
+@given(
+    st.lists(TERM, min_size=9, max_size=14),
+    st.dictionaries(st.sampled_from("abcdz"), st.sampled_from(["1", "5", "9", "x"])),
+)
+def test_many_terms_together_mean_what_each_of_them_means(
+    terms: list[tuple[str, str, list[str]]], has: dict[str, str]
+) -> None:
+    requirements = tuple(
+        Requirement(
+            key, operator, () if operator in ("exists", "!") else tuple(values if "in" in operator else values[:1])
+        )
+        for key, operator, values in terms
+    )
+    assert Selector(requirements).matches(has) == all(each.matches(has) for each in requirements)
+
+
+TERMS = st.sampled_from(
+    ["a=x", "a!=x", "a in (x,y)", "a notin (y,z)", "a", "!a", "a>1", "a<5", "a>3", "b=x", "b", "!b"]
+)
+LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y", "1", "4", "7", ""]))
+
+
+@given(st.lists(TERMS, max_size=20), LABELS)
+def test_many_terms_select_what_each_of_them_selects(terms: list[str], given_labels: dict[str, str]) -> None:
+    requirements = labels.parse(",".join(terms)).requirements
+    one_by_one = all(requirement.matches(given_labels) for requirement in requirements)
+    assert Terms(requirements).match(given_labels) == one_by_one
+    assert labels.Selector(requirements).matches(given_labels) == one_by_one
+
+
+@given(st.lists(st.sampled_from(["f=x", "f!=x", "f=y", "g!=y", "g="]), max_size=5), LABELS)
+def test_field_terms_select_together_what_they_select_one_by_one(terms: list[str], fields: dict[str, str]) -> None:
+    selector = labels.parse_fields(",".join(terms))
+
+    def lookup(path: str) -> str:
+        return fields.get({"f": "a", "g": "b"}[path], "")
+
+    assert selector.by_field()(lookup) == selector.matches(lookup)

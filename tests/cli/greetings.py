@@ -33,7 +33,7 @@ async def read(client: Reader, document: JSONObject) -> Found:
         holdings={cluster: _holding(cluster, **held) for cluster, held in status.get("held", {}).items()},
         conditions=msgspec.convert(status.get("conditions", []), list[Condition]),
         revisions=await stored_revisions(
-            client, meta.namespace, f"{OWNER}={meta.name}", lambda stored: rollout.read_revision(stored, HASH)
+            client, meta, f"{OWNER}={meta.name}", lambda stored: rollout.read_revision(stored, HASH)
         ),
         revision_labels={OWNER: meta.name, HASH: revision},
     )

@@ -51,10 +51,11 @@ USUAL = [
 def test_what_the_usual_controllers_need_is_printed_and_then_the_policies_about_it() -> None:
     documents = printed()
     assert [each["kind"] for each in documents] == (
-        ["CustomResourceDefinition"] * 8 + ["ValidatingAdmissionPolicy"] * 3 + ["ValidatingAdmissionPolicyBinding"] * 3
+        ["CustomResourceDefinition"] * 8 + ["ValidatingAdmissionPolicy"] * 4 + ["ValidatingAdmissionPolicyBinding"] * 4
     )
     assert names(documents) == USUAL
-    policies = ["echelon-bind-cluster-set", "echelon-join-cluster-set", "echelon-accept-cluster"]
+    clusters = ["echelon-join-cluster-set", "echelon-accept-cluster", "echelon-cluster-name"]
+    policies = ["echelon-bind-cluster-set", *clusters]
     assert names(documents, "ValidatingAdmissionPolicy") == policies
     assert names(documents, "ValidatingAdmissionPolicyBinding") == policies
     assert {each["metadata"]["labels"]["app.kubernetes.io/managed-by"] for each in documents} == {"echelon"}
@@ -100,7 +101,7 @@ def test_what_controllers_of_policies_need_is_printed_with_its_guard_when_they_a
         "policysets.policy.open-cluster-management.io",
     ]
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-        assert names(documents, kind) == [*guards.NAMES[:3], "echelon-policy-name"]
+        assert names(documents, kind) == [*guards.NAMES[:4], "echelon-policy-name"]
     assert not [name for name in names(printed()) if "policy.open" in name or "apps.open" in name]
 
 
@@ -165,14 +166,16 @@ def make(hub: HubProcess, name: str, **changed: Any) -> None:
 
 def test_a_definition_that_is_somebody_else_s_is_left_out(hub: HubProcess) -> None:
     make(hub, PLACEMENTS, metadata={"name": PLACEMENTS, "labels": {"owner": "somebody"}})
-    make(hub, USUAL[1])
+    labels = {"app.kubernetes.io/part-of": "echelon", "app.kubernetes.io/managed-by": "Helm"}
+    make(hub, USUAL[1], metadata={"name": USUAL[1], "labels": labels})  # as the chart leaves it
+    make(hub, USUAL[2], metadata={"name": USUAL[2], "labels": {"app.kubernetes.io/managed-by": "echelon"}})
     result = run("--kubeconfig", str(hub.kubeconfig))
     assert result.exit_code == 0
     documents = list(yaml.load_all(result.stdout, Loader=yaml.CSafeLoader))
     assert names(documents) == USUAL[:-1]
-    assert len(documents) == 7 + 6
+    assert len(documents) == 7 + 8
     assert f"{PLACEMENTS} is left out" in result.stderr
-    assert f"kubectl label crd {PLACEMENTS} app.kubernetes.io/managed-by=echelon" in result.stderr
+    assert f"kubectl label crd {PLACEMENTS} app.kubernetes.io/part-of=echelon" in result.stderr
 
 
 def test_what_is_printed_replaces_no_schema_of_somebody_else_in_silence(hub: HubProcess, kubectl: str) -> None:

@@ -108,7 +108,7 @@ def test_a_hub_that_has_nothing_is_told_what_to_install(hub: OneHub) -> None:
     assert checks["kinds"]["state"] == checks["policies"]["state"] == "finding"
     assert len(checks["kinds"]["items"]) == 8
     assert checks["kinds"]["fix"] == "echelon crds | kubectl apply --server-side -f -"
-    assert len(checks["policies"]["items"]) == 6
+    assert len(checks["policies"]["items"]) == 8
     assert not {"policy-names", "policy-fields"} & checks.keys(), "nobody asked for policies"
     said = hub.doctor()
     assert said.exit_code == 1

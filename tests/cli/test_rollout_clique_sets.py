@@ -17,6 +17,7 @@ from echelon.cli.rollout_clique_sets import is_applied_by_work, read_set_view
 from echelon.cli.rollout_kinds import find, find_all
 from echelon.cli.rollout_picture import LEFT, Picture
 from echelon.cli.rollout_tree import headline, tree
+from echelon.cli.terminal import plain
 from echelon.engine.pod_clique.outdated import choose, outdated_pods
 from echelon.engine.rollout import control
 
@@ -35,7 +36,7 @@ async def picture(world: CliqueWorld, name: str = "podcliqueset/w") -> Picture:
 
 
 def lines(drawn: Picture, *, everything: bool = False) -> list[str]:
-    return [click.unstyle(line) for line in tree(drawn, everything=everything)]
+    return [plain(line) for line in tree(drawn, everything=everything)]
 
 
 async def began(world: CliqueWorld, spec: JSONObject = MIXED) -> None:
@@ -96,6 +97,18 @@ def test_what_nobody_looks_after_says_so() -> None:
         drawn = await picture(world)
         assert drawn.state == "rolling out"
         assert "echelon run --controllers pod-cliques" in drawn.message
+
+    told(story)
+
+
+def test_what_was_never_accepted_has_no_revision_and_says_why() -> None:
+    async def story(world: CliqueWorld) -> None:
+        front, back = clique("front", startsAfter=["back"]), clique("back", startsAfter=["front"])
+        await began(world, set_of(front, back, cliqueStartupType="CliqueStartupTypeExplicit"))
+        drawn = await picture(world)
+        assert lines(drawn)[0].startswith("apps/w  no revision yet  age ")
+        assert drawn.state == "misconfigured"
+        assert "none of them can ever start" in drawn.message
 
     told(story)
 

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import click
 import pytest
 from tests.controllers.hub import NS, now
 from tests.controllers.policy_world import PolicyWorld, told
@@ -17,6 +16,7 @@ from echelon.cli.rollout_picture import Picture
 from echelon.cli.rollout_policies import found_policy
 from echelon.cli.rollout_reading import Found
 from echelon.cli.rollout_tree import headline, tree
+from echelon.cli.terminal import plain
 from echelon.engine.rollout import control
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
@@ -37,7 +37,7 @@ async def drawn(world: PolicyWorld, client: Reader | None = None) -> Picture:
 
 
 def lines(picture: Picture, *, everything: bool = False) -> list[str]:
-    return [click.unstyle(line) for line in tree(picture, everything=everything)]
+    return [plain(line) for line in tree(picture, everything=everything)]
 
 
 async def started(world: PolicyWorld, groups: Any, strategy: Any = None, **fields: Any) -> None:

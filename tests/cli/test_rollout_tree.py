@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import click
 import pytest
 
 from echelon.cli.rollout_picture import (
@@ -19,6 +18,7 @@ from echelon.cli.rollout_picture import (
     Picture,
 )
 from echelon.cli.rollout_tree import Screen, headline, tree
+from echelon.cli.terminal import plain
 from echelon.engine.placement.decisions import GroupKey
 
 
@@ -34,7 +34,7 @@ def picture(*groups: GroupLine, state: str = ROLLING_OUT, message: str = "") -> 
 
 
 def lines(of: Picture, *, everything: bool = False) -> list[str]:
-    return [click.unstyle(line) for line in tree(of, everything=everything)]
+    return [plain(line) for line in tree(of, everything=everything)]
 
 
 BROKEN = ClusterLine(

@@ -6,11 +6,13 @@ from tests.controllers.hub import NS, now
 from tests.controllers.propagation_world import policy, respec
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
 
+from echelon.api.override import OVERRIDE_POLICY
 from echelon.api.rbac import ROLE, ROLE_BINDING
 from echelon.cli.rollout_kinds import find, find_all
 from echelon.cli.rollout_picture import Picture
 from echelon.cli.rollout_tree import tree
 from echelon.cli.rollout_verbs import _removal
+from echelon.cli.terminal import plain
 from echelon.engine.rollout import control
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
@@ -35,7 +37,7 @@ async def drawn(world: WorkloadWorld, named: str = "deployment/web", client: Rea
 
 
 def lines(picture: Picture) -> list[str]:
-    return [click.unstyle(line) for line in tree(picture)]
+    return [plain(line) for line in tree(picture)]
 
 
 def test_it_is_named_by_its_template_and_shows_the_pods_and_the_budget_of_every_cluster() -> None:
@@ -89,6 +91,25 @@ def test_what_is_wrong_with_the_template_is_told() -> None:
         assert picture.state == "misconfigured"
         assert "maxUnavailable" in picture.message
         await world.change(strategy=of_deployment(2, 1))
+
+    told(story)
+
+
+def test_what_overrides_make_of_it_is_told_to_those_who_cannot_read_them() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        greedy = {"plaintext": [{"path": "/spec/replicas", "operator": "replace", "value": 99}]}
+        await world.hub.create(OVERRIDE_POLICY, "greedy", NS, spec={"overrideRules": [{"overriders": greedy}]})
+        await world.settle()
+        (picture,) = await all_of(world)
+        assert picture.state == "misconfigured"
+        assert (
+            "overrides touch fields that budgets are made of: c1: spec.replicas is 99 by apps/greedy; c2"
+            in picture.message
+        )
+        await world.hub.delete(OVERRIDE_POLICY, "greedy", NS)
+        await world.finish()
+        assert (await drawn(world)).state == "complete"
 
     told(story)
 

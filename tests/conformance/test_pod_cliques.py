@@ -28,7 +28,7 @@ from echelon.engine.pod_clique.children import (
     owner_of,
 )
 from echelon.engine.pod_clique.infrastructure import infrastructure, infrastructure_patch
-from echelon.engine.pod_clique.pods import pod_body
+from echelon.engine.pod_clique.pods import pod_maker
 from echelon.engine.pod_clique.revisions import read_revision, store, undo
 from echelon.engine.pod_clique.set_spec import SetSpec, Settings
 from echelon.engine.pod_clique.shape import ExpectedClique, expected
@@ -145,7 +145,7 @@ async def test_every_pod_is_taken_as_it_is(client: Client, new_namespace: NewNam
     body, spec, namespace = await a_stored_set(client, new_namespace)
     for wanted in expected(spec, "w", {}, {}).cliques:
         there = await stored_clique(client, body, spec, wanted)
-        made = pod_body(there, body, spec, wanted.key, 1, predecessor_uid="", settings=SETTINGS)
+        made = pod_maker(there, body, spec, wanted.key, SETTINGS).pod(1, "")
         pod = await created(client, POD, made, namespace)
         assert pod["spec"]["hostname"] == f"{wanted.name}-1"
         assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == ["grove.io/podgang-pending-creation"]
@@ -194,5 +194,5 @@ async def test_a_container_that_waits_may_run_where_little_is_allowed(
     assert not isinstance(found, NotAccepted)
     wanted = expected(found.spec, "w", {}, {}).clique["w-0-b"]
     there = await stored_clique(client, stored, found.spec, wanted)
-    made = pod_body(there, stored, found.spec, wanted.key, 0, predecessor_uid="", settings=SETTINGS)
+    made = pod_maker(there, stored, found.spec, wanted.key, SETTINGS).pod(0, "")
     assert (await created(client, POD, made, namespace))["spec"]["initContainers"][0]["name"] == "grove-initc"

@@ -252,3 +252,40 @@ def test_the_controller_alone_has_a_lease_of_its_own_and_meets_others_by_their_n
             assert await other.rivals(lease) == found, (names, lease)
 
     told(story)
+
+
+def test_a_roll_waits_for_pods_that_are_refused_no_longer_than_for_others() -> None:
+    async def story(world: CliqueWorld) -> None:
+        full = False
+
+        def refuse(verb: str, kind: Kind[Any], _: str, body: JSONObject) -> ApiError | None:
+            is_pod = verb == "create" and kind.resource == POD.resource
+            mine = is_pod and body["metadata"]["labels"]["grove.io/podclique"] == "w-0-front"
+            return Forbidden(QUOTA) if full and mine else None
+
+        client = refusing(world, refuse)
+        await world.apply(set_of(clique("front", 3, minAvailable=1), replicas=2, strategy="RollingRecreate"))
+        await world.settle()
+        full = True
+        await world.roll("v2")
+        await world.settle(570)
+        assert world.images("w-0-front") == ["v1", "v1"]
+        assert world.images("w-1-front") == ["v1"] * 3, "replica 0 is waited for"
+        found = await world.client.get(POD_CLIQUE, "w-0-front", NS)
+        assert [each.description.split(",")[0] for each in found.status.last_errors] == ["1 of 3 pods do not exist"]
+        await world.settle(60)
+        assert world.images("w-0-front") == ["v1"], "one more has gone, and it has ten minutes of its own"
+        await world.settle(480)
+        assert world.images("w-0-front") == ["v1"]
+        assert world.images("w-1-front") == ["v1"] * 3
+        await world.settle(240)
+        assert await world.condition("UpdateInProgress") == ("True", "ProgressDeadlineExceeded")
+        assert world.images("w-0-front") == ["v1"], "the floor"
+        assert world.images("w-1-front") == ["v2"] * 3, "nobody waits for replica 0 any longer"
+        client.refuses = None
+        await world.settle(900)
+        assert world.images() == ["v2"] * 6
+        found = await world.client.get(POD_CLIQUE, "w-0-front", NS)
+        assert found.status.last_errors == []
+
+    told(story)

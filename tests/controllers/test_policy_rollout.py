@@ -73,6 +73,24 @@ class TestFirstPass:
 
         told(story)
 
+    @pytest.mark.parametrize("most", [1, 3])
+    def test_a_fleet_that_is_written_in_parts_is_complete_before_anybody_is_enforced(
+        self, most: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("echelon.engine.policy.plan.MOST_WRITES", most)
+
+        async def story(world: PolicyWorld) -> None:
+            seen = watch_first_pass(world)
+            await begin(world, progressive(maxConcurrency=4))
+            first = next(number for number, (_, enforced) in enumerate(seen) if enforced)
+            assert seen[first - 1] == (4, 0)
+            assert await world.enforced() == FOUR
+            assert set((await world.told()).values()) == {"Progressing"}
+            await world.finish()
+            assert await world.verdict() == "Succeeded"
+
+        told(story)
+
     def test_who_waits_already_waits_for_those_who_have_nothing_to_look_at_yet(self) -> None:
         async def story(world: PolicyWorld) -> None:
             seen = watch_first_pass(world)

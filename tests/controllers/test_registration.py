@@ -205,7 +205,7 @@ def test_the_rights_to_works_of_federated_workloads_end_with_the_acceptance() ->
         hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
-        assert await rights(hub) == 6
+        assert await rights(hub) == 4
         await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": False}})
         await hub.settle()
         assert await rights(hub) == 0
@@ -233,7 +233,7 @@ def test_a_cluster_whose_name_is_too_long_says_that_federated_workloads_cannot_r
 
 
 async def rights(hub: Hub) -> int:
-    kinds: tuple[Kind[Any], ...] = (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+    kinds: tuple[Kind[Any], ...] = (ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
     label = "cluster.open-cluster-management.io/managedCluster=a"
     return sum([len((await hub.client.list(kind, labels=label)).items) for kind in kinds])
 
@@ -243,7 +243,7 @@ def test_the_rights_end_with_the_acceptance_and_come_back_with_it() -> None:
         hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
-        assert await rights(hub) == 4
+        assert await rights(hub) == 3
         await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": False}})
         await hub.settle()
         assert await rights(hub) == 0
@@ -256,7 +256,7 @@ def test_the_rights_end_with_the_acceptance_and_come_back_with_it() -> None:
         assert (await hub.client.get(NAMESPACE, "a")).metadata.name == "a"
         await hub.patch(MANAGED_CLUSTER, "a", {"spec": {"hubAcceptsClient": True}})
         await hub.settle()
-        assert await rights(hub) == 4
+        assert await rights(hub) == 3
 
     told(story)
 
@@ -269,11 +269,12 @@ def test_rights_that_somebody_removes_or_widens_are_put_right() -> None:
         name = "open-cluster-management:a:agent"
         await hub.delete(ROLE_BINDING, name, "a")
         rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
-        before = (await hub.client.get(ROLE, name, "a")).rules
-        await hub.patch(ROLE, name, {"rules": [rule]}, "a")
+        role = "open-cluster-management:managedcluster:a"
+        before = (await hub.client.get(CLUSTER_ROLE, role)).rules
+        await hub.patch(CLUSTER_ROLE, role, {"rules": [rule]})
         await hub.settle()
-        assert await rights(hub) == 4
-        assert (await hub.client.get(ROLE, name, "a")).rules == before
+        assert await rights(hub) == 3
+        assert (await hub.client.get(CLUSTER_ROLE, role)).rules == before
 
     told(story)
 
@@ -308,21 +309,7 @@ def test_a_binding_that_names_another_role_is_made_anew() -> None:
         hub.start(CONTROLLER)
         await hub.cluster("a")
         await hub.settle()
-        assert (await hub.client.get(kind, name, "a")).role_ref.name == name
-
-    told(story)
-
-
-def test_a_namespace_that_was_there_before_is_taken() -> None:
-    async def story(hub: Hub) -> None:
-        await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "a", "labels": {"team": "blue"}}})
-        hub.start(CONTROLLER)
-        await hub.cluster("a")
-        await hub.settle()
-        labels = (await hub.client.get(NAMESPACE, "a")).metadata.labels
-        assert labels["team"] == "blue"
-        assert labels["cluster.open-cluster-management.io/managedCluster"] == "a"
-        assert await rights(hub) == 4
+        assert (await hub.client.get(kind, name, "a")).role_ref.name == "echelon:agent"
 
     told(story)
 

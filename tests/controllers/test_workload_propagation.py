@@ -13,7 +13,7 @@ from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.kruise import CLONE_SET
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.propagation import PROPAGATION_POLICY
-from echelon.controllers.workload.templates import CLONE_SET_V1BETA1
+from echelon.controllers.workload.template_caches import CLONE_SET_V1BETA1
 from echelon.engine.rollout.removal import fingerprint
 from echelon.engine.workload.names import MADE_BY, PERMANENT_ID, STRATEGY
 from echelon.engine.workload.names import PLACEMENT as BY_PLACEMENT

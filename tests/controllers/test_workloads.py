@@ -219,8 +219,8 @@ def test_a_kind_without_budgets_is_passed_through() -> None:
 @pytest.mark.parametrize(
     ("strategy", "reason", "text"),
     [
-        (of_deployment("a lot", 1), "BadStrategy", "a lot"),
-        (of_deployment(-1, 1), "BadStrategy", "-1"),
+        (of_deployment("a lot", 1), "BadStrategy", "spec.strategy.rollingUpdate.maxUnavailable is 'a lot': it must be"),
+        (of_deployment(-1, 1), "BadStrategy", "spec.strategy.rollingUpdate.maxUnavailable is -1: it must not"),
     ],
 )
 def test_a_strategy_that_cannot_be_read_widens_nothing(strategy: Any, reason: str, text: str) -> None:
@@ -242,7 +242,9 @@ def test_a_negative_partition_widens_nothing() -> None:
         await begun(world, rolling(2, partition=4))
         await world.change(template=pod_template("2"), updateStrategy={"partition": -1})
         await world.settle(60)
-        assert await world.said("RolloutAligned") == ("False", "BadStrategy")
+        status, reason, message = (await world.conditions())["RolloutAligned"]
+        assert (status, reason) == ("False", "BadStrategy")
+        assert message == "spec.updateStrategy.partition is -1: it must not be negative"
         assert world.pods() == {"c1": "0/0, 4/4", "c2": "0/0, 6/6"}
 
     told(story, "CloneSet")
@@ -251,7 +253,9 @@ def test_a_negative_partition_widens_nothing() -> None:
 def test_percentages_that_come_to_nothing_let_one_pod_be_missing() -> None:
     async def story(world: WorkloadWorld) -> None:
         await begun(world, of_deployment("5%", "0%"))
-        assert await world.said("RolloutAligned") == ("True", "BothZero")
+        status, reason, message = (await world.conditions())["RolloutAligned"]
+        assert (status, reason) == ("True", "BothZero")
+        assert message.startswith("maxUnavailable is 5% and maxSurge is 0%: both come to zero pods, so one may be")
         world.budgets(9, 10)
         await world.upgrade("2")
         await world.finish(1800)

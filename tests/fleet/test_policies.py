@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from random import Random
 
 import msgspec
+import pytest
 
 from echelon.api import configuration_policy, placement_rule, policy, policy_binding, registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
+from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import CONFIG_MAP
 from echelon.api.placement import PLACEMENT
 from echelon.api.policy import POLICY, Policy
@@ -177,5 +180,24 @@ def test_an_update_is_only_looked_at_before_its_turn_and_what_it_leaves_out_is_p
         await here.client.delete(POLICY, "sample-policy", NS)
         await asyncio.sleep(120)
         assert [await here.version(each) for each in (first, *others)] == ["", "", ""], "what it made goes with it"
+
+    told(story)
+
+
+def test_a_cluster_that_leaves_the_fleet_keeps_nothing_of_its_policies() -> None:
+    async def story(here: PolicyFleet) -> None:
+        leaving, *others = sorted(here.fleet.members)
+        await here.write("1", per_group())
+        await asyncio.sleep(300)
+        assert [await here.version(each) for each in (leaving, *others)] == ["1", "1", "1"]
+        await here.client.delete(MANAGED_CLUSTER, leaving)
+        await asyncio.sleep(120)
+        with pytest.raises(NotFound):
+            await here.client.get(MANAGED_CLUSTER, leaving)
+        member = here.fleet.members[leaving].client()
+        left = [(await member.list(each.untyped())).items for each in (POLICY, CONFIGURATION_POLICY)]
+        assert [[each["metadata"]["name"] for each in kind] for kind in left] == [[], []]
+        assert [await here.version(each) for each in (leaving, *others)] == ["", "1", "1"], "what they made goes along"
+        assert [cluster for cluster, _, _ in await here.standing()] == others
 
     told(story)

@@ -6,6 +6,7 @@ most heal soon, an account's missing right in a minute, a field that another man
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from echelon.agent.discovery import ServedKinds, UnknownKind
@@ -30,7 +31,7 @@ from echelon.engine.work.configs import options_for
 from echelon.engine.work.drift import Drift
 from echelon.engine.work.ignoring import IgnoreFieldError
 from echelon.engine.work.order import apply_order, is_readable
-from echelon.engine.work.ownership import owned_by_work, owner_reference
+from echelon.engine.work.ownership import adopts, is_kept_namespace, owned_by_work, owner_reference, without_mark
 from echelon.engine.work.reporting import (
     Absent,
     Applied,
@@ -41,7 +42,7 @@ from echelon.engine.work.reporting import (
     ObservedManifest,
     Unreadable,
 )
-from echelon.engine.work.updating import DesiredObject
+from echelon.engine.work.updating import DesiredObject, ForeignObjectError
 from echelon.kube.errors import ApiError, NotFound
 
 _NOT_TOLD = Unreadable("the account on whose behalf the work is applied may not get it")
@@ -51,10 +52,14 @@ _NO_NAME = "the manifest does not say its apiVersion, kind and metadata.name"
 class ManifestApplier:
     """Applies the manifests of works to one cluster."""
 
-    def __init__(self, applier: ObjectApplier, kinds: ServedKinds, executor: ExecutorCheck) -> None:
+    def __init__(
+        self, applier: ObjectApplier, kinds: ServedKinds, executor: ExecutorCheck, kept_namespaces: Collection[str] = ()
+    ) -> None:
+        """`kept_namespaces` never belong to a work, besides those that never do anywhere."""
         self._applier = applier
         self._kinds = kinds
         self._executor = executor
+        self._kept_namespaces = kept_namespaces
 
     async def apply(
         self,
@@ -159,9 +164,28 @@ class ManifestApplier:
             live = await self._read_for(previous.work, ref)
             seen = None if live == _NOT_TOLD else ref
             return ManifestResult(ObservedManifest(meta, Applied(), live), seen, previous.recorded.get(ref.key))
-        owned = owned_by_work(previous.work.spec.delete_option, meta)
-        return await self._apply_object(
-            previous, DesiredObject(ref.kind, manifest, ref.namespace, owner, owned), ref, meta
+        desired = self._desired(previous, without_mark(manifest), owner, ref, meta)
+        return await self._apply_object(previous, desired, ref, meta)
+
+    def _desired(
+        self,
+        previous: PreviousResults,
+        manifest: JSONObject,
+        owner: JSONObject,
+        ref: ObjectRef,
+        meta: ManifestResourceMeta,
+    ) -> DesiredObject:
+        work, recorded = previous.work, previous.recorded.get(ref.key)
+        kept = is_kept_namespace(ref.kind.group, ref.kind.plural, ref.name, self._kept_namespaces)
+        return DesiredObject(
+            ref.kind,
+            manifest,
+            ref.namespace,
+            owner,
+            owned_by_work=not kept and owned_by_work(work.spec.delete_option, meta),
+            recorded_uid=recorded.uid if recorded is not None else "",
+            work_uid=work.metadata.uid,
+            adopts=adopts(work.metadata.annotations),
         )
 
     async def _apply_object(
@@ -177,7 +201,7 @@ class ManifestApplier:
             written = await self._applier.apply(
                 desired, strategy, last_applied, new=resource is None, before_deletion=ask
             )
-        except (ApiError, NotAllowed, FieldConflict, IgnoreFieldError) as error:
+        except (ApiError, NotAllowed, FieldConflict, ForeignObjectError, IgnoreFieldError) as error:
             if isinstance(error, NotFound):
                 self._kinds.forget(ref.kind.api_version)  # its CRD may have gone
             return await self._failed(previous, desired, ref, meta, error)
@@ -235,12 +259,27 @@ def _applied(
     if changed or (before is not None and before.differs):
         repair = repair.tried(asyncio.get_running_loop().time(), changed=changed)
     live: LiveState = Absent() if found is None else Found(found)
-    observed = ObservedManifest(meta, Applied(), live, Drift(repair.count), ref.kind.status)
+    observed = ObservedManifest(
+        meta, Applied(), live, Drift(repair.count), ref.kind.status, adopted=_adopted(enforced, written)
+    )
     if found is None or enforced.strategy.type == "ReadOnly":
         return ManifestResult(observed, ref)
+    # What is not ours is not recorded either: what a record lists is what was made for its work.
+    resource = None if written.foreign else _resource(meta, found)
+    known = replace(enforced.desired, recorded_uid=resource.uid if resource is not None else "")
     return ManifestResult(
-        observed, ref, _resource(meta, found), enforced=enforced, last_applied=written.last_applied, repair=repair
+        observed,
+        ref,
+        resource,
+        enforced=replace(enforced, desired=known),
+        last_applied=written.last_applied,
+        repair=repair,
     )
+
+
+def _adopted(enforced: EnforcedManifest, written: AppliedObject) -> bool:
+    """Whether it is to be told that an object was there before, and stays."""
+    return written.foreign and enforced.strategy.type != "ReadOnly"
 
 
 def _resource(meta: ManifestResourceMeta, live: JSONObject) -> AppliedResource:

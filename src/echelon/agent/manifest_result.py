@@ -19,6 +19,7 @@ from echelon.api.work import AppliedResource, ManifestCondition, ManifestResourc
 from echelon.engine.conditions import find_condition
 from echelon.engine.work.drift import NO_REPAIR, Repair, count_of, drifted
 from echelon.engine.work.ignoring import IgnoreFieldError
+from echelon.engine.work.limits import Unrecordable
 from echelon.engine.work.order import is_readable
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.removal import ResourceKey, resource_key_of
@@ -31,7 +32,7 @@ from echelon.engine.work.reporting import (
     Unreached,
     Unreadable,
 )
-from echelon.engine.work.updating import DesiredObject, LastApplied
+from echelon.engine.work.updating import DesiredObject, ForeignObjectError, LastApplied
 from echelon.kube.errors import ApiError
 
 SOON = 0.0  # as soon as the growing pause between tries allows
@@ -66,6 +67,11 @@ class ManifestResult:
     last_applied: LastApplied | None = None
     differs: bool = False
     repair: Repair = NO_REPAIR
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether all is well with it, as far as applying goes."""
+        return self.retry_after is None
 
     @property
     def repair_due(self) -> float:
@@ -169,9 +175,9 @@ def explain_failure(error: Exception, manifest: JSONObject) -> tuple[ApplyResult
         return Unreached(text), SOON
     if isinstance(error, IgnoreFieldError):
         return NotApplied(text, ignored_fields=True), UNTIL_CHANGED
-    if isinstance(error, NotAllowed):
+    if isinstance(error, NotAllowed | ForeignObjectError):
         return NotApplied(text), RETRY_SECONDS
-    return NotApplied(text), UNTIL_CHANGED if isinstance(error, FieldConflict) else SOON
+    return NotApplied(text), UNTIL_CHANGED if isinstance(error, FieldConflict | Unrecordable) else SOON
 
 
 def meta_of(

@@ -38,12 +38,14 @@ class FieldConflict(Exception):
 class AppliedObject:
     """An object after its manifest was applied; None if it is only to be read and is not there.
 
-    `last_applied` is what the server made of the manifest; `changed`: the object was not so before.
+    `last_applied` is what the server made of the manifest; `changed`: the object was not so before; `foreign`: it was
+    there before the work, and stays when the work goes.
     """
 
     live: JSONObject | None
     last_applied: LastApplied | None = None
     changed: bool = False
+    foreign: bool = False
 
 
 class ObjectApplier:
@@ -73,8 +75,8 @@ class ObjectApplier:
         """Apply a manifest.
 
         `last_applied` is of the last time; `new`: as far as is known the object is not there yet; `before_deletion` is
-        asked before an object is deleted to be made anew, and may raise. Raises `ApiError`, `FieldConflict` and
-        `IgnoreFieldError`.
+        asked before an object is deleted to be made anew, and may raise. Raises `ApiError`, `FieldConflict`,
+        `IgnoreFieldError` and `ForeignObjectError`.
         """
         if strategy.type == "ReadOnly":
             return AppliedObject(await self.get(desired.kind, desired.name, desired.namespace))
@@ -136,9 +138,9 @@ def _client_side(
 def _applied_object(desired: DesiredObject, before: JSONObject | None, after: JSONObject | None) -> AppliedObject:
     if after is None:
         return AppliedObject(None)
-    return AppliedObject(
-        after, last_applied_of(desired.manifest, after), before is None or not same_content(before, after)
-    )
+    changed = before is None or not same_content(before, after)
+    foreign = before is not None and desired.is_foreign(before)
+    return AppliedObject(after, last_applied_of(desired.manifest, after), changed, foreign)
 
 
 def message_of(error: Exception) -> str:

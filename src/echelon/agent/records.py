@@ -5,7 +5,7 @@ when everything that it lists is gone; until then it shows what is still in the 
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -52,10 +52,13 @@ class Records:
         identity: Identity,
         adoption: Adoption,
         manager: str,
+        *,
+        kept_namespaces: Collection[str] = (),
     ) -> None:
         self._member = member
         self._identity = identity
         self._adoption = adoption
+        self._kept_namespaces = kept_namespaces
         self._options = WriteOptions(field_manager=manager)
         self._newest = OwnWrites(informer)
         self._confirmed: set[str] = set()  # records that this process has written
@@ -182,7 +185,7 @@ class Records:
                 if not await is_gone(self._member, resource):
                     left.append(resource)
                 continue
-            decided = decide_removal(resource, live, owner)
+            decided = decide_removal(resource, live, owner, self._kept_namespaces)
             if decided.action is RemovalAction.FORGET:
                 await self._confirm(kind, live)
                 continue

@@ -13,6 +13,7 @@ import msgspec
 from echelon.agent import facts
 from echelon.agent.context import AgentContext
 from echelon.agent.holding import Holding
+from echelon.agent.metrics import AgentMetrics
 from echelon.agent.settings import HUB_MANAGER
 from echelon.api.base import JSONObject
 from echelon.api.cluster import (
@@ -67,6 +68,7 @@ class Registration:
         self._random = context.random
         self._settings = context.settings
         self._options = WriteOptions(field_manager=HUB_MANAGER)
+        self._metrics = AgentMetrics.of(context.metrics)
 
     async def join(self) -> ManagedCluster:
         """Ask the hub to take the cluster, and return it when the hub has."""
@@ -117,6 +119,7 @@ class Registration:
                     await self._holding.renew(self._settings.lease_seconds)
                 else:
                     await self._renew()
+                self._metrics.heard()
                 cluster = await self._hub.get(MANAGED_CLUSTER, self._cluster)
                 every = float(cluster.spec.lease_duration_seconds or every)
                 await self._report_status(cluster)

@@ -10,6 +10,7 @@ FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
 RECORD_FINALIZER = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
 MANAGER = "work-agent"  # of what is applied to the cluster
 HUB_MANAGER = "echelon-agent"
+HOME_NAMESPACE = "echelon-agent"  # of the agent on its cluster, as docs/member-rights.yaml has it
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Settings:
     works_at_once: int = 10
     lease_seconds: int = 60
     evaluation_backoff_seconds: float = 5.0  # between two evaluations of a policy, at least
+    kept_namespaces: tuple[str, ...] = ()  # besides kube-* and default: what no work ever deletes
     strict: bool = False  # for tests: make every plan twice, and end where there is a difference
 
 

@@ -36,13 +36,12 @@ class _WorkControllers:
         self._record_informer = recorded = context.member_informer(
             APPLIED_MANIFEST_WORK, {BY_WORK: lambda record: (record.spec.manifest_work_name,)}
         )
-        applier = ManifestApplier(
-            ObjectApplier(context.member, MANAGER), context.kinds, ExecutorCheck(context.member, context.act_as)
-        )
+        executor, kept = ExecutorCheck(context.member, context.act_as), context.settings.kept_namespaces
+        applier = ManifestApplier(ObjectApplier(context.member, MANAGER), context.kinds, executor, kept)
         adoption = Adoption(
             context.member, recorded, identity, lambda record: applier.intended_leftovers(record, ()), MANAGER
         )
-        self._records = records = Records(context.member, recorded, identity, adoption, MANAGER)
+        self._records = records = Records(context.member, recorded, identity, adoption, MANAGER, kept_namespaces=kept)
         self._reconciler = WorkReconciler(context, works, records, applier)
         # What was applied has to be known before anything is applied or removed.
         self.work_workers = context.workers(

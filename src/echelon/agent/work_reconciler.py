@@ -16,6 +16,7 @@ import msgspec
 from echelon.agent.context import AgentContext
 from echelon.agent.manifest_applier import ManifestApplier
 from echelon.agent.manifest_result import ManifestResult, is_transient
+from echelon.agent.metrics import AgentMetrics
 from echelon.agent.newest_objects import NewestObjects
 from echelon.agent.object_watches import ObjectRef
 from echelon.agent.records import RecordBeingDeleted, Records
@@ -29,6 +30,7 @@ from echelon.agent.work_state import (
 )
 from echelon.api.work import MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork
 from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
+from echelon.engine.work.limits import Unrecordable, check_record, fitted, whole_report
 from echelon.engine.work.removal import ResourceKey, merged_resources, resource_key_of, split_by_wanted
 from echelon.engine.work.reporting import Found, LiveState, look_again, report
 from echelon.kube.cache import identity_of
@@ -60,6 +62,8 @@ class WorkReconciler:
         self._random = context.random
         self._settings = context.settings
         self._states: dict[str, WorkState] = {}
+        self._metrics = AgentMetrics.of(context.metrics)
+        self._metrics.show_works(context.cluster, lambda: [each.is_applied for each in self._states.values()])
         self._refs: dict[str, tuple[ObjectRef, ...]] = {}  # by work
         self._users: dict[ResourceKey, set[str]] = {}
         self._fully_recorded: set[str] = set()  # whose records list everything that was ever applied for them
@@ -111,15 +115,19 @@ class WorkReconciler:
             )
         state = before.with_results([await self._observe(each) for each in before.results])
         changed = state.due_repairs(now)
+        self._metrics.drift.inc(len(changed))
         return await self._apply_or_explain(work, state, changed) if changed else state
 
     async def _report(self, work: ManifestWork, state: WorkState, now: float) -> float:
         """Report the state of a work, if that is news; return after how many seconds to look again."""
         name, observed, time = work.metadata.name, [each.observed for each in state.results], self._clock.now()
         limit, secrets = self._settings.max_json_raw_bytes, self._settings.secret_values
-        status = report(work, observed, time, raw_limit=limit, secret_values=secrets)
-        after = look_again(status, observed, time)
-        state = replace(state, outdated_at=now + after.total_seconds() if after is not None else math.inf)
+        # What a shorter report left out is known here, and must not begin anew at every look.
+        known = msgspec.structs.replace(work, status=whole_report(work.status, state.told))
+        whole = report(known, observed, time, raw_limit=limit, secret_values=secrets)
+        after = look_again(whole, observed, time)
+        status = fitted(work, whole, condition_stamp(work.metadata.generation, time))
+        state = replace(state, outdated_at=now + after.total_seconds() if after is not None else math.inf, told=whole)
         if status != work.status:
             left = state.reported_at + MESSAGES_SECONDS - now
             if left > 0 and differ_in_messages(status, work.status):
@@ -138,6 +146,9 @@ class WorkReconciler:
             return await self._apply(work, before, only)
         except Conflict:
             raise
+        except Unrecordable as error:
+            results = self._applier.not_tried(work, previous_results(before, work), error)
+            return self._next_state(work, before, results, None, waiting=False)
         except ApiError as error:
             if not is_transient(error) and not isinstance(error, _PERMANENT):
                 raise
@@ -147,9 +158,14 @@ class WorkReconciler:
 
     async def _apply(self, work: ManifestWork, before: WorkState | None, only: Collection[int] | None) -> WorkState:
         name = work.metadata.name
+        check_record(self._records.name_of(name), work.spec.workload.manifests)
         record = await self._records.ensure(work, settled=name in self._fully_recorded)
         self._fully_recorded.discard(name)
-        results = await self._applier.apply(work, record, previous_results(before, work), only)
+        told = before.told if before is not None else None
+        known = msgspec.structs.replace(work, status=whole_report(work.status, told))
+        results = await self._applier.apply(known, record, previous_results(before, work), only)
+        tried = results if only is None else [results[number] for number in only]
+        self._metrics.applied(each.is_applied for each in tried)
         self._watch(name, results)
         left = await self._clean_up(work, record, results)
         if not left and all(each.retry_after is None for each in results):  # what failed may have happened all the same
@@ -163,6 +179,7 @@ class WorkReconciler:
         fresh = {resource_key_of(each.resource): each.resource for each in results if each.resource is not None}
         metas = [each.observed.meta for each in results]
         listed = record.status.applied_resources
+        foreign = {resource_key_of(each.observed.meta) for each in results if each.observed.adopted}
         kept, left = split_by_wanted(merged_resources(listed), metas)
         failed = False
         try:
@@ -179,7 +196,7 @@ class WorkReconciler:
             failed = True
         resources: list[AppliedResource] = [
             *left,
-            *(each for each in kept if resource_key_of(each) not in fresh),
+            *(each for each in kept if resource_key_of(each) not in fresh.keys() | foreign),
             *fresh.values(),
         ]
         await self._records.list_resources(record, resources)
@@ -205,7 +222,12 @@ class WorkReconciler:
         left = (0 if only is None or same is None else same.tries) if settled else tries
         reported_at = before.reported_at if before is not None else -math.inf
         return WorkState(
-            request, tuple([without_transient_failure(each, tries) for each in results]), apply_at, left, reported_at
+            request,
+            tuple([without_transient_failure(each, tries) for each in results]),
+            apply_at,
+            left,
+            reported_at,
+            told=before.told if before is not None else None,
         )
 
     async def _observe_complete(self, work: ManifestWork) -> WorkState:

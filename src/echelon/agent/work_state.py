@@ -9,11 +9,12 @@ from echelon.agent.manifest_result import ManifestResult
 from echelon.api.work import ManifestWork, ManifestWorkStatus
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
 from echelon.engine.work.drift import NO_REPAIR, Drift
+from echelon.engine.work.ownership import adopts
 
 # For so many tries, some seconds, trouble of the server is not worth a word.
 TRANSIENT_TRIES = 5
 
-WorkRequest: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...]]
+WorkRequest: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...], bool]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class WorkState:
     reported_at: float = -math.inf
     reported: ManifestWorkStatus | None = None
     outdated_at: float = math.inf
+    told: ManifestWorkStatus | None = None  # the last report with all that did not fit into it
 
     def with_results(self, results: Sequence[ManifestResult]) -> "WorkState":
         """Return it with what objects have become; those that differ are said to wait."""
@@ -40,6 +42,11 @@ class WorkState:
     def is_reported(self, work: ManifestWork, now: float) -> bool:
         """Whether the hub knows this state already."""
         return work.status == self.reported and now < self.outdated_at
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether all of its manifests are applied."""
+        return all(each.is_applied for each in self.results)
 
     @property
     def is_inconclusive(self) -> bool:
@@ -59,7 +66,8 @@ class WorkState:
 def request_of(work: ManifestWork) -> WorkRequest:
     """Return what decides whether a work was already applied as it is."""
     meta = work.metadata
-    return meta.uid, meta.generation, meta.annotations.get(RETRIED_ANNOTATION, ""), tuple(sorted(meta.labels.items()))
+    retried, labels = meta.annotations.get(RETRIED_ANNOTATION, ""), tuple(sorted(meta.labels.items()))
+    return meta.uid, meta.generation, retried, labels, adopts(meta.annotations)
 
 
 def previous_results(before: WorkState | None, work: ManifestWork) -> tuple[ManifestResult, ...]:

@@ -4,7 +4,7 @@ A CRD that is written by hand drifts away from the code that reads its objects. 
 that can be wrong is the derivation, and `check_structural` tells what an API server would reject.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -12,10 +12,13 @@ from echelon.api.kinds import Column, Kind, Scale
 from echelon.api.schema import schema_of
 from echelon.api.structural import check_structural
 
-__all__ = ["LABELS", "check_structural", "crd"]
+__all__ = ["LABELS", "PART", "check_structural", "crd", "is_ours"]
 
-# On everything that Echelon installs, so that it can be told from what somebody else did.
-LABELS = {"app.kubernetes.io/managed-by": "echelon"}
+# On everything that Echelon installs, so that it can be told from what somebody else did. Helm writes its own name over
+# the second one, and early versions had only that.
+PART = ("app.kubernetes.io/part-of", "echelon")
+_MANAGER = ("app.kubernetes.io/managed-by", "echelon")
+LABELS = dict((PART, _MANAGER))
 
 # Words of built-in kinds' schemas: they steer strategic merge patch, which custom resources don't have.
 _BUILTIN_ONLY = frozenset(
@@ -26,6 +29,11 @@ _ROOT_PROPERTIES: JSONObject = {
     "kind": {"description": "What this object is.", "type": "string"},
     "metadata": {"type": "object"},
 }
+
+
+def is_ours(labels: Mapping[str, str]) -> bool:
+    """Whether something was installed by Echelon, by whatever means."""
+    return any(labels.get(name) == value for name, value in (PART, _MANAGER))
 
 
 def crd(*kinds: Kind[Any]) -> JSONObject:

@@ -25,7 +25,9 @@ _AMOUNT = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
 
 _TIME = re.compile(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$")
 _GO_DURATION = re.compile(rf"^[-+]?(0|({_AMOUNT})+)$")
-_WORDY_DURATION = re.compile(r"[0-9]+\s*([A-Za-zµ]+)")
+# Begins where digits begin, and never reads them twice: a text of a million digits takes no longer than any other.
+_WORDY_DURATION = re.compile(r"(?<![0-9])[0-9]++\s*+([A-Za-zµ]++)")
+_LONGEST_DURATION = 4096  # characters; nobody writes more of them, and matching them takes memory
 _UNIT = re.compile(
     "ns|nano.*|us|µs|micro.*|ms|milli.*|s|sec.*|m|min.*|h|hr|hour.*|d|day.*|w|wk|week.*", re.IGNORECASE | re.DOTALL
 )
@@ -67,6 +69,8 @@ def is_date_time(text: str) -> bool:
 
 def is_duration(text: str) -> bool:
     """Tell whether it is a duration, in Go's notation or in words ("3 days")."""
+    if len(text) > _LONGEST_DURATION:
+        return False
     if _GO_DURATION.match(text):
         return True
     return any(_UNIT.fullmatch(unit) for unit in _WORDY_DURATION.findall(text))

@@ -23,7 +23,7 @@ class LastError(APIStruct, frozen=True, gc=False, kw_only=True):
 
 
 class PodGangStatusItem(APIStruct, frozen=True, gc=False, kw_only=True):
-    """A gang of the set. Upstream never fills it; here it lists gangs whose termination is under way or held."""
+    """A gang of the set. Upstream never fills it; here it lists those that are out: terminated, held or interrupted."""
 
     name: Annotated[str, field("Name of the gang.")]
     phase: Annotated[str, field("Phase of the gang.")]

@@ -20,6 +20,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import GROUP, MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING, SET_LABEL
 from echelon.api.crd import LABELS
 from echelon.api.kinds import Kind
+from echelon.api.name_patterns import LABEL
 from echelon.api.policy import POLICY, ROOT_LABEL
 
 REGISTER_GROUP: Final = "register.open-cluster-management.io"
@@ -119,6 +120,19 @@ _NAME: JSONObject = {
 }
 
 
+# A cluster's works are in the namespace that has its name.
+_CLUSTER_NAME: JSONObject = {
+    "validations": [
+        {
+            "expression": f"object.metadata.name.matches('^{LABEL}$') && size(object.metadata.name) <= 63",
+            "message": "the name of a cluster must be a DNS label: lower-case letters, digits and '-', at most 63, "
+            "with a letter or digit at both ends",
+            "reason": "Invalid",
+        }
+    ],
+}
+
+
 @dataclass(frozen=True)
 class _Guard:
     """An admission policy about one kind."""
@@ -133,6 +147,7 @@ _GUARDS: tuple[_Guard, ...] = (
     _Guard("echelon-bind-cluster-set", MANAGED_CLUSTER_SET_BINDING, _BIND),
     _Guard("echelon-join-cluster-set", MANAGED_CLUSTER, _JOIN),
     _Guard("echelon-accept-cluster", MANAGED_CLUSTER, _ACCEPT),
+    _Guard("echelon-cluster-name", MANAGED_CLUSTER, _CLUSTER_NAME, ("CREATE",)),
     # Names do not change, and what was stored without this guard must stay changeable.
     _Guard("echelon-policy-name", POLICY, _NAME, ("CREATE",)),
 )

@@ -5,7 +5,7 @@ bounded size, and evaluating it never raises and never costs more than a walk ov
 do beyond that (recursive descent, slices, unions) is rejected with the position at which it begins.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,6 +13,8 @@ from echelon.api.base import JSON, JSONObject
 
 MAX_LENGTH = 1024
 MAX_FILTER_DEPTH = 4
+
+Spend: TypeAlias = Callable[[int], None] | None
 
 _KEY_ENDS = frozenset(".,[](){}=!<>'\"@$?* \t\r\n")
 _SPACE = " \t"
@@ -55,9 +57,9 @@ class Filter:
     operator: Literal["exists", "==", "!="]
     value: str | int | float | bool | None = None
 
-    def passes(self, item: JSON) -> bool:
+    def passes(self, item: JSON, spend: "Spend" = None) -> bool:
         """Tell whether an item passes. Items that don't have what is compared never do, not even with `!=`."""
-        found = self.path.find(item)
+        found = self.path.find(item, spend)
         if self.operator == "exists":
             return bool(found)
         if len(found) != 1:
@@ -65,6 +67,23 @@ class Filter:
         # In JSON, true is not 1.
         equal = isinstance(found[0], bool) == isinstance(self.value, bool) and found[0] == self.value
         return equal == (self.operator == "==")
+
+
+class WalkTooLong(Exception):
+    """More was to be looked at than may be."""
+
+
+class Walk:
+    """How many values may still be looked at, by several paths together."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def go(self, steps: int) -> None:
+        """Look at some more."""
+        self.left -= steps
+        if self.left < 0:
+            raise WalkTooLong
 
 
 Step: TypeAlias = Key | Index | Every | Filter
@@ -82,11 +101,18 @@ class JSONPath:
         """Whether the path only goes from field to field, so that it names exactly one place."""
         return all(isinstance(step, Key) for step in self.steps)
 
-    def find(self, obj: JSON) -> list[JSON]:
-        """Return all values that the path leads to, in order; none if there is nothing."""
+    def find(self, obj: JSON, spend: Spend = None) -> list[JSON]:
+        """Return all values that the path leads to, in order; none if there is nothing.
+
+        `spend` hears how many values were looked at, and ends the search if it raises.
+        """
         found = [obj]
         for step in self.steps:
-            found = [after for value in found for after in _follow(step, value)]
+            if spend is not None:
+                spend(1 + len(found))
+                if not isinstance(step, Key | Index):
+                    spend(sum(len(value) for value in found if isinstance(value, dict | list)))
+            found = [after for value in found for after in _follow(step, value, spend)]
         return found
 
     def get(self, obj: JSON) -> JSON:
@@ -117,7 +143,7 @@ def compile(path: str) -> JSONPath:  # noqa: A001 - as in re.compile
     return _Parser(path).whole()
 
 
-def _follow(step: Step, value: JSON) -> Iterator[JSON]:
+def _follow(step: Step, value: JSON, spend: Spend) -> Iterator[JSON]:
     match step:
         case Key(name):
             if isinstance(value, dict) and name in value:
@@ -132,7 +158,7 @@ def _follow(step: Step, value: JSON) -> Iterator[JSON]:
                 yield from value.values()
         case Filter():
             if isinstance(value, list):
-                yield from (item for item in value if step.passes(item))
+                yield from (item for item in value if step.passes(item, spend))
 
 
 def _replaced(obj: JSON, names: Sequence[str], value: JSON) -> JSON:

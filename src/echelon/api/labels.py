@@ -7,16 +7,19 @@ what Kubernetes accepts and says. Everything here is a pure value: parsed once, 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.label_terms import Requirement, Terms, int64
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 from echelon.api.name_patterns import LABEL_NAME, SUBDOMAIN
 
 _VALUE = f"({LABEL_NAME})?"
+_FEW = 8  # terms, or values of one, that are asked one by one sooner than they are sorted
 _NAME_PATTERN, _VALUE_PATTERN, _SUBDOMAIN_PATTERN = re.compile(LABEL_NAME), re.compile(_VALUE), re.compile(SUBDOMAIN)
 
 _ALPHANUMERIC = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
@@ -36,6 +39,8 @@ class SelectorError(ValueError):
 
 def qualified_name_errors(text: str) -> list[str]:
     """Return what is wrong with a label or annotation key: a name, with an optional DNS prefix before a slash."""
+    if len(text) <= 63 and _NAME_PATTERN.fullmatch(text):
+        return []
     rule = _broken_rule(f"must consist of {_ALPHANUMERIC}", LABEL_NAME, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
@@ -82,60 +87,27 @@ def _bytes(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
-    """One term: a key, an operator as it is written in a selector string, and sorted values."""
-
-    key: str
-    operator: str  # in, notin, =, ==, !=, exists, !, gt, lt
-    values: tuple[str, ...] = ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels satisfy this term."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "=" | "==" | "in":
-                return value is not None and value in self.values
-            case "!=" | "notin":
-                return value is None or value not in self.values
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-            case _:
-                return self._compares(value)
-
-    def _compares(self, value: str | None) -> bool:
-        actual, bound = _int64(value or ""), _int64(self.values[0])
-        if actual is None or bound is None:
-            return False
-        return actual > bound if self.operator == "gt" else actual < bound
-
-    def __str__(self) -> str:
-        match self.operator:
-            case "exists":
-                return self.key
-            case "!":
-                return f"!{self.key}"
-            case "in" | "notin":
-                return f"{self.key} {self.operator} ({','.join(self.values)})"
-            case _:
-                return f"{self.key}{ {'gt': '>', 'lt': '<'}.get(self.operator, self.operator) }{self.values[0]}"
-
-
-@dataclass(frozen=True, slots=True)
 class Selector:
     """All requirements must hold; without any, everything matches."""
 
     requirements: tuple[Requirement, ...] = ()
+    _terms: Terms | None = field(init=False, repr=False, compare=False)  # if there are more than one would ask singly
+
+    def __post_init__(self) -> None:
+        many = len(self.requirements) > _FEW or any(len(each.values) > _FEW for each in self.requirements)
+        object.__setattr__(self, "_terms", Terms(self.requirements) if many else None)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels are selected."""
+        """Tell whether the labels are selected. Many terms take no longer than the labels are many."""
+        if self._terms is not None:
+            return self._terms.match(labels)
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
 
 
+@lru_cache(maxsize=8)  # a request looks at its selector several times, and one may have thousands of terms
 def parse(text: str) -> Selector:
     """Parse a label selector as kubectl sends it: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1`."""
     requirements = _Parser(text).selector()
@@ -240,7 +212,7 @@ class _Parser:
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     errors = []
     for index, value in enumerate(values):
-        if operator in ("gt", "lt") and _int64(value) is None:
+        if operator in ("gt", "lt") and int64(value) is None:
             why = "for 'Gt', 'Lt' operators, the value must be an integer"
             errors.append(f"values[{index}]: Invalid value: {_quote(value)}: {why}")
     for index, value in enumerate(values):
@@ -249,15 +221,6 @@ def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     if errors:
         raise SelectorError(*errors)
     return Requirement(key, operator, values)
-
-
-def _int64(text: str) -> int | None:
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    # 19 digits are the most that 64 bits hold; the bound also keeps a long number from costing anything.
-    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
 
 
 def _quote(text: str) -> str:
@@ -331,6 +294,20 @@ class FieldSelector:
     def matches(self, lookup: Callable[[str], str]) -> bool:
         """Tell whether an object is selected; `lookup` gives its fields, the empty string for one that is not set."""
         return all((lookup(term.field) == term.value) != term.negated for term in self.terms)
+
+    def by_field(self) -> Callable[[Callable[[str], str]], bool]:
+        """Return the same question in a form that looks up each field once, however many terms are about it."""
+        wanted: dict[str, set[str]] = {}
+        refused: dict[str, set[str]] = {}
+        for term in self.terms:
+            (refused if term.negated else wanted).setdefault(term.field, set()).add(term.value)
+
+        def matches(lookup: Callable[[str], str]) -> bool:
+            return all(values == {lookup(path)} for path, values in wanted.items()) and not any(
+                lookup(path) in values for path, values in refused.items()
+            )
+
+        return matches
 
 
 def parse_fields(text: str) -> FieldSelector:

@@ -15,6 +15,7 @@ _COMMANDS = {
     "demo": "Roll a change out on a simulated fleet, and look at it.",
     "doctor": "Check what a hub lacks.",
     "hub": "Run the embedded hub in the foreground.",
+    "install": "Print what runs Echelon in a cluster.",
     "lint": "Look at placements and work sets that are still files.",
     "placement": "Look at placements, and ask why.",
     "policy": "Look at policies: compliance, and what enforcing would change.",

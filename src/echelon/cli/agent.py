@@ -17,7 +17,7 @@ from echelon.agent.agent import FAMILIES, Agent
 from echelon.agent.context import AgentContext, Family
 from echelon.agent.joining import Invitation
 from echelon.agent.policy.family import policy_controllers
-from echelon.agent.settings import MANAGER, Settings
+from echelon.agent.settings import HOME_NAMESPACE, MANAGER, Settings
 from echelon.agent.settings import hub_hash as hash_of
 from echelon.agent.workload.family import workload_controllers
 from echelon.cli.agent_hub import JoinedHub, KubeconfigHub, read_invitation, read_place, trouble_said
@@ -214,6 +214,7 @@ def families_with(*, policies: bool, workloads: bool) -> list[Callable[[AgentCon
 async def _serve(options: _AgentOptions) -> None:
     stopping, metrics = stop_on_signals(), Metrics()
     member_config, random = options.member.load(), Random()  # noqa: S311 - jitter is no secret
+    own = (HOME_NAMESPACE, member_config.namespace)
     async with AsyncExitStack() as stack:
         member = await stack.enter_async_context(HttpClient(member_config, field_manager=MANAGER, user_agent=MANAGER))
         opening = asyncio.create_task(options.hub.open(stack, member, random), name="joining")
@@ -231,7 +232,7 @@ async def _serve(options: _AgentOptions) -> None:
             metrics=metrics,
             hub_hash=options.hub_hash or hash_of(hub.host),
             agent_id=options.agent_id,
-            settings=options.settings,
+            settings=replace(options.settings, kept_namespaces=own),
             act_as=_Impersonating(member_config, stack).client,
             families=options.families,
             instance=f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}",

@@ -28,6 +28,7 @@ from echelon.cli.cluster_join import accept, join
 from echelon.cli.cluster_names import unknown
 from echelon.cli.cluster_show import show, show_all
 from echelon.cli.connection import Connection, connected
+from echelon.cli.terminal import echo
 from echelon.controllers.cluster.leaving import add_finalizer, has_finalizer, is_leaving, is_namespace_of
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
 from echelon.engine.conditions import find_condition
@@ -114,17 +115,17 @@ async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bo
                 "detach it without --force first, and use that only if this does not come to an end"
             )
         for line in _plan(seen, now, dry_run=dry_run, force=force):
-            click.echo(line)
+            echo(line)
         if dry_run:
             return
         await _begin(client, seen)
         if force:
             await _end_works(client, seen)
         if patience is None:
-            click.echo(f"cluster {name} is leaving")
+            echo(f"cluster {name} is leaving")
             return
         await _wait(client, seen, force=force, patience=patience)
-        click.echo(f"cluster {name} has left the fleet; stop its agent, or it asks to join again when it restarts")
+        echo(f"cluster {name} has left the fleet; stop its agent, or it asks to join again when it restarts")
 
 
 async def _look(client: Client, name: str) -> _Seen | None:
@@ -233,7 +234,7 @@ async def _wait(client: Client, seen: _Seen, *, force: bool, patience: float) ->
         if force:
             await _end_works(client, now)
         if (waiting := _waits_for(now)) != told:
-            click.echo(waiting, err=True)
+            echo(waiting, err=True)
             told = waiting
         if time.monotonic() > end:
             raise click.ClickException(f"cluster {seen.name} is still there after {patience:g} s: {waiting}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-import click
+from echelon.cli.terminal import clean, echo
 
 _GAP = 3
 
@@ -13,7 +13,7 @@ def print_columns(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> N
     widths = [max(len(row[i]) for row in texts) for i in range(len(headers))]
     for row in texts:
         cells = (cell.ljust(width + _GAP) for cell, width in zip(row, widths, strict=True))
-        click.echo("".join(cells).rstrip())
+        echo("".join(cells).rstrip())
 
 
 def _text(cell: object) -> str:
@@ -21,4 +21,4 @@ def _text(cell: object) -> str:
         return "<none>"
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    return str(cell)
+    return clean(str(cell))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from echelon.cli.terminal import clean
 from echelon.kube import config
 from echelon.kube.credentials import CredentialsUnavailable
 from echelon.kube.errors import ApiError
@@ -53,5 +54,9 @@ def errors_said() -> Iterator[None]:
     """Turn what a hub or its configuration refuses into one line and exit code 1."""
     try:
         yield
+    except click.ClickException as error:
+        if type(error) is not click.ClickException:  # about what somebody typed
+            raise
+        raise click.ClickException("\n".join(map(clean, error.message.split("\n")))) from error
     except (ApiError, ConfigError, CredentialsUnavailable, ssl.SSLError, OSError, TimeoutError) as error:
-        raise click.ClickException(str(error) or type(error).__name__) from error
+        raise click.ClickException(clean(str(error)) or type(error).__name__) from error

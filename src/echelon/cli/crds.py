@@ -14,7 +14,7 @@ from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.cluster import CLUSTER_CLAIM
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
-from echelon.api.crd import LABELS
+from echelon.api.crd import PART, is_ours
 from echelon.api.policy import POLICY
 from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.cli.connection import Connection, errors_said
@@ -79,7 +79,7 @@ def crds(
     if kubeconfig is not None or context is not None:
         with errors_said():
             chosen = asyncio.run(_without_foreign(Connection(kubeconfig, context), chosen))
-    _print(chosen, output)
+    print_documents(chosen, output)
 
 
 def _name(document: JSONObject) -> str:
@@ -125,7 +125,7 @@ async def _without_foreign(connection: Connection, chosen: list[JSONObject]) -> 
                 except NotFound:
                     pass
                 else:
-                    if not there.metadata.labels.items() >= LABELS.items():
+                    if not is_ours(there.metadata.labels):
                         _say_foreign(_name(document))
                         continue
             kept.append(document)
@@ -133,7 +133,7 @@ async def _without_foreign(connection: Connection, chosen: list[JSONObject]) -> 
 
 
 def _say_foreign(name: str) -> None:
-    ((label, value),) = LABELS.items()
+    label, value = PART
     click.echo(
         f"{name} is left out: it is there and not labelled as Echelon's.\n"
         f"  If it is: kubectl label crd {name} {label}={value}",
@@ -141,7 +141,8 @@ def _say_foreign(name: str) -> None:
     )
 
 
-def _print(documents: list[JSONObject], output: str) -> None:
+def print_documents(documents: list[JSONObject], output: str) -> None:
+    """Print objects in a form that kubectl takes."""
     if output == "json":
         listed = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": documents}
         click.echo(json.dumps(listed, indent=2))

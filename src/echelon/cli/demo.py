@@ -14,17 +14,18 @@ import yaml
 
 from echelon.api import registry
 from echelon.api.base import JSONObject
+from echelon.cli.examples import example
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.process import run, stop_on_signals
 from echelon.cli.rollout_kinds import find
 from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture
 from echelon.cli.rollout_tree import Screen, tree
+from echelon.cli.terminal import echo
 from echelon.cli.up import say, started
 from echelon.fleet.local import Local, Settings
 from echelon.kube.client import ApplyPatch, Client
 from echelon.kube.errors import NotFound
 
-_EXAMPLE = Path("examples/canary-then-regions.yaml")  # in the repository, from where `make demo` runs
 _NAME, _NAMESPACE = "storefront", "shop"
 _FLEET = (
     "24 clusters; regions eu/us/ap; environments staging/production; versions v1.36.1/v1.35.4; canary label on 2; "
@@ -41,13 +42,14 @@ def demo(*, keep: bool | None, seed: int) -> None:
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(message)s")
     stay = sys.stdin.isatty() and sys.stdout.isatty() if keep is None else keep
     ended: list[Picture] = []
+    file = example("canary-then-regions.yaml")
     with suppress(KeyboardInterrupt):
-        run(_demo(seed, list(yaml.safe_load_all(_EXAMPLE.read_text())), ended, stay=stay))
+        run(_demo(seed, file, list(yaml.safe_load_all(file.read_text())), ended, stay=stay))
     if not ended or ended[-1].state not in (COMPLETE, FINISHED):
         raise SystemExit(1)
 
 
-async def _demo(seed: int, example: list[JSONObject], ended: list[Picture], *, stay: bool) -> None:
+async def _demo(seed: int, file: Path, documents: list[JSONObject], ended: list[Picture], *, stay: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="echelon-demo-") as directory:
         kubeconfig = Path(directory) / "kubeconfig"
         local = await started(Settings(_FLEET, seed))
@@ -55,11 +57,11 @@ async def _demo(seed: int, example: list[JSONObject], ended: list[Picture], *, s
         try:
             write_kubeconfig(local.hub, kubeconfig)
             say(f"A hub at {local.hub.url()}, with {len(local.fleet)} simulated clusters in three regions.")
-            say(f"kubectl apply -f {_EXAMPLE}")
-            click.echo("    Two canaries first, then eu, us and ap. Each group is watched for 5 s before the next.")
-            click.echo("    One cluster cannot pull the image; one failure a region is tolerated.")
+            say(f"kubectl apply -f {file}")
+            echo("    Two canaries first, then eu, us and ap. Each group is watched for 5 s before the next.")
+            echo("    One cluster cannot pull the image; one failure a region is tolerated.")
             client = local.hub.client(field_manager="kubectl")
-            await apply(client, example)
+            await apply(client, documents)
             working = asyncio.create_task(_follow(client), name="rollout")
             asked = asyncio.create_task(stopping.wait(), name="stop")
             await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED, timeout=_LONGEST_SECONDS)
@@ -89,7 +91,7 @@ async def _follow(client: Client) -> Picture:
 async def _tell(local: Local, kubeconfig: Path, picture: Picture, *, stay: bool) -> None:
     if not sys.stdout.isatty():
         for line in tree(picture):
-            click.echo(line)
+            echo(line)
     say("The rollout has ended." if picture.state in (COMPLETE, FINISHED) else "The rollout has stopped.")
     member = next(iter(local.fleet.members))
     lines = (
@@ -104,7 +106,7 @@ async def _tell(local: Local, kubeconfig: Path, picture: Picture, *, stay: bool)
     else:
         say("To look around: echelon up --clusters 50 &, then")
     for line in lines:
-        click.echo(f"  {line}")
+        echo(f"  {line}")
 
 
 async def apply(client: Client, documents: Iterable[JSONObject]) -> None:

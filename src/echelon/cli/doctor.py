@@ -25,6 +25,7 @@ from echelon.api.schema import schema_of
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET, ManifestWorkReplicaSet
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import print_document
+from echelon.cli.terminal import echo, joined
 from echelon.controllers.pod_clique.rival import LEASE_NAME as GROVE_LEASE
 from echelon.controllers.running import NAMES, custom_kinds_of, installing
 from echelon.engine.kept_fields import keeps, schema_at
@@ -282,17 +283,17 @@ _CHECKS: dict[str, _Check] = {
 
 
 def _print(found: Finding) -> None:
-    click.echo(_wrapped(found.message, f"{found.state:<10}", _INDENT))
+    echo(joined(_wrapped(found.message, f"{found.state:<10}", _INDENT)))
     for item in found.items[:_MOST_ITEMS]:
-        click.echo(_wrapped(item, f"{_INDENT}  ", f"{_INDENT}    "))
+        echo(joined(_wrapped(item, f"{_INDENT}  ", f"{_INDENT}    ")))
     if (more := len(found.items) - _MOST_ITEMS) > 0:
-        click.echo(f"{_INDENT}  and {more} more (-o json lists all)")
+        echo(f"{_INDENT}  and {more} more (-o json lists all)")
     if found.fix:
-        lines = _wrapped(found.fix, _INDENT, f"{_INDENT}  ", _WIDTH - 2).splitlines()
-        click.echo(" \\\n".join(lines))
+        lines = _wrapped(found.fix, _INDENT, f"{_INDENT}  ", _WIDTH - 2)
+        echo(joined([*(f"{line} \\" for line in lines[:-1]), lines[-1]]))
 
 
-def _wrapped(text: str, first: str, rest: str, width: int = _WIDTH) -> str:
-    return textwrap.fill(
+def _wrapped(text: str, first: str, rest: str, width: int = _WIDTH) -> list[str]:
+    return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
     )

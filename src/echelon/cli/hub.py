@@ -9,6 +9,7 @@ import click
 
 from echelon.cli.logs import logged, say
 from echelon.cli.process import parse_listen, run, stop_on_signals
+from echelon.hub.access.identity import TokenFileError
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
 from echelon.hub.access.pki import PkiError
 from echelon.hub.server import Hub, Settings
@@ -83,7 +84,7 @@ def hub(
     )
     try:
         run(_serve(settings, kubeconfig))
-    except (LogError, PkiError, KubeconfigError, ApiError, OSError) as error:
+    except (LogError, PkiError, TokenFileError, KubeconfigError, ApiError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -114,7 +115,7 @@ def write_kubeconfig(running: Hub, path: Path) -> None:
     merge_kubeconfig(
         path,
         [ClusterEntry(labels[name], running.url(name), authority) for name in names],
-        [UserEntry(CONTEXT, token=running.admin_token)],
-        [ContextEntry(labels[name], labels[name], CONTEXT) for name in names],
+        [UserEntry(labels[name], token=running.admin_token_for(name)) for name in names],
+        [ContextEntry(labels[name], labels[name], labels[name]) for name in names],
         current=CONTEXT,
     )

@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from echelon.cli.output import print_document
+from echelon.cli.terminal import echo
 from echelon.engine.lint import ERROR, WARNING, Finding
 from echelon.engine.lint import lint as look_at
 
@@ -34,7 +35,7 @@ def lint(sources: tuple[str, ...], output: str) -> None:
         print_document([msgspec.to_builtins(each) for each in found], output)
     else:
         for each in found:
-            click.echo(_line(each))
+            echo(_line(each))
     if any(each.severity == ERROR for each in found):
         raise SystemExit(1)
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from echelon.api.times import format_micro_time
+from echelon.cli.terminal import clean, echo, escaped
 
 _LEVELS = ("debug", "info", "warning", "error")
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -31,7 +32,15 @@ class JSONFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return escaped(json.dumps(line, default=str, ensure_ascii=False))
+
+
+class TextFormatter(logging.Formatter):
+    """A record as one line for people."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        """Return the line; traces of exceptions, which are ours, follow it."""
+        return clean(super().formatMessage(record))
 
 
 def logged(*, level: str = "info", verbose: str = "debug") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,7 +64,7 @@ def logged(*, level: str = "info", verbose: str = "debug") -> Callable[[Callable
 def write_logs(form: str, level: str) -> None:
     """Write logs to standard error from now on."""
     handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    text = TextFormatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JSONFormatter() if form == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
@@ -65,4 +74,4 @@ def say(text: str) -> None:
     if any(isinstance(handler.formatter, JSONFormatter) for handler in logging.getLogger().handlers):
         _log.info("%s", text)
     else:
-        click.echo(text, err=True)
+        echo(text, err=True)

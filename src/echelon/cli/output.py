@@ -8,6 +8,7 @@ import click
 import yaml
 
 from echelon.api.base import JSON, JSONObject
+from echelon.cli.terminal import escaped, is_clean
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -29,9 +30,15 @@ def is_document(output: str) -> bool:
 def print_document(document: JSON, output: str) -> None:
     """Print a value as JSON or YAML."""
     if output == "json":
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        click.echo(escaped(json.dumps(document, indent=2, ensure_ascii=False)))
     else:
-        click.echo(yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=120, allow_unicode=True), nl=False)
+        text = _yaml(document, allow_unicode=True)
+        click.echo(text if is_clean(text) else _yaml(document, allow_unicode=False), nl=False)
+
+
+def _yaml(document: JSON, *, allow_unicode: bool) -> str:
+    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=120, allow_unicode=allow_unicode)
+    return text
 
 
 def listed(objects: Sequence[JSONObject]) -> JSONObject:

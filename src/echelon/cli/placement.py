@@ -23,6 +23,7 @@ from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.terminal import echo
 from echelon.engine.placement.current import owners_of
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation, explain
@@ -54,7 +55,7 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
         print_document(listed(objects), output)
         return
     if not objects:
-        click.echo(f"No placements found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
+        echo(f"No placements found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
         return
     wide, now = output == "wide", datetime.now(UTC)
     found = [msgspec.convert(obj, Placement) for obj in objects]
@@ -83,7 +84,7 @@ def show(*, name: str, connection: Connection, namespace: str, output: str) -> N
         return
     typed = [msgspec.convert(each, PlacementDecision) for each in decisions]
     for line in views.tree(msgspec.convert(found, Placement), typed, everything=output == "wide"):
-        click.echo(line)
+        echo(line)
 
 
 @placement.command("explain")
@@ -119,7 +120,7 @@ def explain_(
     elif clusters and output == "table":
         for each in found:
             for line in views.details(each):
-                click.echo(line)
+                echo(line)
     else:
         wide = output == "wide"
         print_columns(views.headers(wide=wide), views.rows(found, wide=wide))
@@ -133,7 +134,7 @@ def regroup(*, name: str, connection: Connection, namespace: str) -> None:
     """Have the decision groups of a placement cut again from scratch, once."""
     where = namespace or connection.load().namespace
     asyncio.run(_regroup(connection, name, where))
-    click.echo(f"placement {where}/{name} will be regrouped")
+    echo(f"placement {where}/{name} will be regrouped")
 
 
 def _row(each: Placement, now: datetime, *, wide: bool) -> list[object]:

@@ -20,6 +20,7 @@ from echelon.cli.policy_state import clusters_of, ways_of_policy
 from echelon.cli.rollout_kinds import find_document, readable
 from echelon.cli.rollout_policies import found_policy
 from echelon.cli.rollout_tree import columns
+from echelon.cli.terminal import echo
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.kube.client import Reader
 
@@ -51,13 +52,13 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
             with readable(POLICY, document):
                 found.append(msgspec.convert(document, RawPolicy))
         except click.ClickException as error:  # which says nothing against the others
-            click.echo(error.message, err=True)
+            echo(error.message, err=True)
     listed = [policy_views.list_document(each) for each in found]
     if is_document(output):
         print_document(listed, output)
         return
     if not found:
-        click.echo(f"No policies found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
+        echo(f"No policies found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
         return
     wide, now = output == "wide", datetime.now(UTC)
     rows = [policy_views.row(said, each, now, wide=wide) for said, each in zip(listed, found, strict=True)]
@@ -87,7 +88,7 @@ def show(*, name: str, connection: Connection, namespace: str, output: str) -> N
         return
     everything = output == "wide"
     for line in policy_views.show(reading.view.policy, picture, ways, clusters, everything=everything, width=columns()):
-        click.echo(line)
+        echo(line)
 
 
 @policy.command()
@@ -109,9 +110,9 @@ def diff(*, name: str, connection: Connection, namespace: str, clusters: Sequenc
         print_document(policy_diff.document(preview), output)
     else:
         for line in policy_diff.lines(preview, everything=output == "wide", width=columns()):
-            click.echo(line)
+            echo(line)
         if not any((preview.alike, preview.unchanged, preview.unknown)):
-            click.echo(_nobody_waits(reading, preview), err=True)
+            echo(_nobody_waits(reading, preview), err=True)
     if code := policy_diff.exit_code(preview):
         raise SystemExit(code)
 

@@ -3,10 +3,9 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-import click
-
 from echelon.api.base import JSONObject
 from echelon.cli.policy_changes import MOST_LISTED, Alike, Preview, TemplateChange
+from echelon.cli.terminal import style
 
 NOTHING, SOMETHING, NOT_KNOWN = 0, 10, 11  # exit codes
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -43,7 +42,7 @@ def _changes(alike: Alike) -> Iterator[str]:
             yield f"  {each.template}"
         yield f"    {_VERBS.get(each.change.change, each.change.change)} {each.title}"
         for line in each.change.diff.splitlines():
-            yield click.style(f"      {line}", fg=_COLOURS.get(line[:1]))
+            yield style(f"      {line}", fg=_COLOURS.get(line[:1]))
         if not each.change.diff:
             yield "      (without a diff: there was no room for it)"
     for template in alike.cut:

@@ -200,7 +200,7 @@ async def _revisions(client: Reader, policy: RawPolicy) -> tuple[StoredRevision,
     name = replica_name(Key(meta.namespace, meta.name))
     if len(name) > _LONGEST_LABEL:  # so no revision can have it as its label
         return ()
-    return await stored_revisions(client, meta.namespace, f"{POLICY_LABEL}={name}", read_revision)
+    return await stored_revisions(client, meta, f"{POLICY_LABEL}={name}", read_revision)
 
 
 async def _kept(client: Reader, policy: RawPolicy) -> frozenset[str]:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-import click
 import msgspec
 
 from echelon.api.base import JSONObject
@@ -24,7 +23,8 @@ from echelon.cli.policy_state import (
     total,
 )
 from echelon.cli.rollout_picture import Picture
-from echelon.cli.rollout_tree import counts_of, with_message, wrapped
+from echelon.cli.rollout_tree import counts_of, revision_of, with_message, wrapped
+from echelon.cli.terminal import style
 from echelon.engine.policy.bindings import PLACEMENT_KIND
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.engine.rollout.model import Phase
@@ -80,8 +80,8 @@ def show(
     """Walk the lines that show a policy: how far it is, by which ways, and what its clusters say."""
     status = whole_status(policy)
     action = policy.spec.get("remediationAction") or "as its templates say"
-    head = f"{picture.namespace}/{picture.name}  {action}  revision {picture.number} ({picture.revision})"
-    yield click.style(f"{head}  age {picture.age}", bold=True)
+    head = f"{picture.namespace}/{picture.name}  {action}  {revision_of(picture)}"
+    yield style(f"{head}  age {picture.age}", bold=True)
     counts = {state: sum(each.compliant == state for each in clusters) for state in STATES}
     yield _line("compliance", status.compliant, _counted(counts))
     yield _line("rollout", status.rollout_status, f"{picture.state}, {counts_of(picture.counts, picture.total)}")
@@ -96,7 +96,7 @@ def show(
 
 
 def _line(title: str, state: str, rest: str) -> str:
-    return f"{title.ljust(10)}  {click.style(state or 'unknown', bold=True)}: {rest}"
+    return f"{title.ljust(10)}  {style(state or 'unknown', bold=True)}: {rest}"
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -160,7 +160,7 @@ def _template(each: TemplateState, indent: str, *, last: bool, width: int) -> It
 
 def _mark(compliant: str) -> str:
     mark, colour = _MARKS.get(compliant, _MARKS[UNKNOWN])
-    return click.style(mark, fg=colour)
+    return style(mark, fg=colour)
 
 
 def document(

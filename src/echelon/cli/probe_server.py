@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
 
 from echelon.cli.logs import say
 from echelon.kube.health import Check, Heartbeat, report
@@ -16,6 +16,7 @@ async def serving(
     listen: tuple[str, int], metrics: Metrics, heartbeat: Heartbeat, readiness: Callable[[], Iterable[Check]]
 ) -> AsyncIterator[str]:
     """Serve at an address for as long as it is needed. Return the base of all URLs."""
+    ProcessCollector(registry=metrics.registry)
     runner = web.AppRunner(_application(metrics, heartbeat, readiness), access_log=None)
     try:
         await runner.setup()

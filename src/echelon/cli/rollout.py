@@ -32,6 +32,7 @@ from echelon.cli.rollout_picture import (
 )
 from echelon.cli.rollout_reading import Found
 from echelon.cli.rollout_tree import Screen, columns, tree
+from echelon.cli.terminal import echo, style
 from echelon.engine.rollout.stored_revision import StoredRevision
 
 
@@ -53,7 +54,7 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
         print_document([document(each) for each in pictures], output)
         return
     if not pictures:
-        click.echo(f"No rollouts found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
+        echo(f"No rollouts found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
         return
     headers = ["Name", "State", "Done", "InFlight", "Failed", "At", "Revision", "Age"]
     wide = output == "wide"
@@ -76,7 +77,7 @@ def status(*, name: str, connection: Connection, namespace: str, output: str) ->
         print_document(document(picture), output)
         return
     for line in tree(picture, everything=output == "wide", width=columns()):
-        click.echo(line)
+        echo(line)
 
 
 @rollout.command()
@@ -113,7 +114,7 @@ def history(*, name: str, connection: Connection, namespace: str, output: str) -
     if is_document(output):
         print_document(rows, output)
     elif not rows:
-        click.echo(f"{found.title} has no stored revisions yet.", err=True)
+        echo(f"{found.title} has no stored revisions yet.", err=True)
     else:
         print_columns(list(rows[0]), [list(row.values()) for row in rows])
 
@@ -132,7 +133,7 @@ def diff(
     lines = asyncio.run(_diff(connection, name, where, from_revision, to_revision))
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        click.secho(line, fg=colour)
+        echo(style(line, fg=colour))
     if lines:
         raise SystemExit(1)
 
@@ -151,7 +152,7 @@ def _row(each: Picture, *, wide: bool, several: bool) -> list[object]:
         counts.get(MOVING, 0) + counts.get(SOAKING, 0),
         counts.get(FAILED, 0) + counts.get(TIMED_OUT, 0),
         at,
-        each.number,
+        each.number or None,
         each.age,
         *([each.message] if wide else []),
     ]

@@ -24,6 +24,7 @@ from echelon.cli.rollout_policies import copy_of, describe_content, read_rollout
 from echelon.cli.rollout_reading import Found, OneLook
 from echelon.cli.rollout_work_sets import describe_template, read_work_set
 from echelon.cli.rollout_workloads import TEMPLATES, describe_images, name_of_binding, read_workload
+from echelon.cli.terminal import echo
 from echelon.engine.policy import content as policy_content
 from echelon.engine.rollout.history import rollback_patch
 from echelon.engine.rollout.stored_revision import StoredRevision
@@ -175,7 +176,7 @@ async def find_all(client: Reader, namespace: str) -> list[Found]:
                 with readable(each.kind, document):
                     found.append(await each.read(client, document))
             except click.ClickException as error:  # which says nothing against the others
-                click.echo(error.message, err=True)
+                echo(error.message, err=True)
     if len(refused) == len(ROLLOUT_KINDS):
         raise _most_telling(refused)
     return found

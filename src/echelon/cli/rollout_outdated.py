@@ -16,6 +16,7 @@ from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.placement import namespace_option
 from echelon.cli.rollout_clique_sets import CliqueSet, read_set_view
+from echelon.cli.terminal import echo
 from echelon.engine.pod_clique.outdated import Choice, OutdatedPod, choose, outdated_pods
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.thresholds import NotAThreshold, Threshold
@@ -108,7 +109,7 @@ async def _delete(client: Client, pods: Sequence[OutdatedPod], namespace: str) -
         try:
             await client.delete(POD, each.pod.name, namespace, options=DeleteOptions(expected))
         except (Conflict, NotFound) as error:
-            click.echo(f"{each.pod.name} has changed meanwhile and stays: {error}", err=True)
+            echo(f"{each.pod.name} has changed meanwhile and stays: {error}", err=True)
         else:
             gone.append(each.pod.name)
     return gone
@@ -121,7 +122,7 @@ def _print(found: CliqueSet, output: str) -> None:
         return
     meta = found.view.set.metadata
     if not pods:
-        click.echo(f"No pod of {meta.namespace}/{meta.name} is outdated.", err=True)
+        echo(f"No pod of {meta.namespace}/{meta.name} is outdated.", err=True)
         return
     now = datetime.now(UTC)
     rows = [
@@ -138,15 +139,15 @@ def _tell(choice: Choice, gone: Sequence[str], output: str, *, dry_run: bool) ->
         print_document({"deleted": list(gone), "chosen": chosen, "stays": stays}, output)
         return
     for each in chosen if dry_run else gone:
-        click.echo(f"pod {each} {'would be' if dry_run else 'is'} deleted")
+        echo(f"pod {each} {'would be' if dry_run else 'is'} deleted")
     reasons: dict[str, list[str]] = {}
     for pod, why in stays.items():
         reasons.setdefault(why, []).append(pod)
     for why, pods in reasons.items():
         named = ", ".join(pods[:3]) + (f" and {len(pods) - 3} more" if len(pods) > 3 else "")
-        click.echo(f"{len(pods)} stay: {why} ({named})")
+        echo(f"{len(pods)} stay: {why} ({named})")
     if not chosen and not stays:
-        click.echo("no pod is outdated")
+        echo("no pod is outdated")
 
 
 def _document(each: OutdatedPod) -> JSONObject:

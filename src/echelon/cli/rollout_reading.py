@@ -17,6 +17,7 @@ from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.rollout.conditions import BLOCKED, NOT_BOUND, WRITE_FAILED
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
 from echelon.engine.rollout.references import PlacementReference, believable, read_placement
+from echelon.engine.rollout.secret_data import restored
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject, WriteOutcomes
 from echelon.kube.client import Event, ListOptions, Page, Reader, WatchOptions
@@ -123,11 +124,11 @@ async def _reference(client: Reader, namespace: str, name: str, strategy: Rollou
 
 
 async def stored_revisions(
-    client: Reader, namespace: str, labels: str, read: Callable[[ControllerRevision], StoredRevision]
+    client: Reader, meta: ObjectMeta, labels: str, read: Callable[[ControllerRevision], StoredRevision]
 ) -> tuple[StoredRevision, ...]:
-    """Return the stored revisions with a label, oldest first."""
-    stored = (await client.list(CONTROLLER_REVISION, namespace, labels=labels)).items
-    return tuple(sorted(map(read, stored), key=lambda each: each.number))
+    """Return the stored revisions of an object, which have a label, oldest first."""
+    stored = (await client.list(CONTROLLER_REVISION, meta.namespace, labels=labels)).items
+    return restored(sorted(map(read, stored), key=lambda each: each.number), meta.annotations)
 
 
 def outcomes_of(meta: ObjectMeta, conditions: Iterable[Condition]) -> WriteOutcomes:

@@ -9,8 +9,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import click
-
 from echelon.cli.rollout_picture import (
     COMPLETE,
     DONE,
@@ -30,6 +28,7 @@ from echelon.cli.rollout_picture import (
     ObjectLine,
     Picture,
 )
+from echelon.cli.terminal import control, echo, joined, plain, style
 
 WIDTH = 80
 _BAR = 40
@@ -51,12 +50,12 @@ _CELLS = ((DONE, "█"), (SOAKING, "▓"), (MOVING, "▒"), (FAILED, "✖"), (TI
 
 def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> Iterator[str]:
     """Walk the lines that show a rollout, its groups, their clusters, and objects that are not fine."""
-    head = f"{picture.namespace}/{picture.name}  revision {picture.number} ({picture.revision})  age {picture.age}"
-    yield click.style(head, bold=True)
+    head = f"{picture.namespace}/{picture.name}  {revision_of(picture)}  age {picture.age}"
+    yield style(head, bold=True)
     good = picture.state in (COMPLETE, LEFT)
     colour = "green" if good else "blue" if picture.state == ROLLING_OUT else "yellow"
     counted = f": {counts_of(picture.counts, picture.total, picture.noun)}" if picture.state != NO_CLUSTERS else ""
-    yield f"{click.style(picture.state, fg=colour, bold=True)}{counted}"
+    yield f"{style(picture.state, fg=colour, bold=True)}{counted}"
     if picture.message:
         yield from wrapped(picture.message, width, "  ", "  ")
     if picture.budget:
@@ -70,6 +69,13 @@ def tree(picture: Picture, *, everything: bool = False, width: int = WIDTH) -> I
         last = number == len(picture.groups)
         yield from _group(group, last=last, several=several, everything=everything, width=width)
     yield from _lines(picture.parts, "", everything=everything, width=width)
+
+
+def revision_of(picture: Picture) -> str:
+    """Return what people call the revision: what was never accepted has none, and what is new may not be stored yet."""
+    if not picture.revision:
+        return "no revision yet"
+    return f"revision {picture.number or 'not stored yet'} ({picture.revision})"
 
 
 def headline(picture: Picture) -> str:
@@ -97,7 +103,7 @@ def _bar(counts: Mapping[str, int], total: int) -> str:
     for state, cell in _CELLS:
         wide = min(round(counts.get(state, 0) * _BAR / total), room - drawn)
         wide = max(wide, 1) if counts.get(state) and drawn < room else wide
-        cells += click.style(cell * wide, fg=_COLOURS[state]) if wide else ""
+        cells += style(cell * wide, fg=_COLOURS[state]) if wide else ""
         drawn += wide
     return f"{cells}{'░' * (_BAR - drawn)} {100 * counts.get(DONE, 0) // total} %"
 
@@ -107,7 +113,7 @@ def _group(group: GroupLine, *, last: bool, several: bool, everything: bool, wid
     mark = _mark_of(group)
     title = f"{group.placement}: {group.title}" if several else group.title
     text = counts_of(group.counts, group.total)
-    head = f"{branch}{mark} {click.style(title, bold=group.active or None)}  {text}"
+    head = f"{branch}{mark} {style(title, bold=group.active or None)}  {text}"
     yield from with_message(head, group.message if group.counts.get(WAITING) else "", f"{below}  ", width)
     ordered = sorted(group.clusters, key=lambda line: (_ORDER.index(line.state), line.name))
     shown = [line for line in ordered if everything or line.state in (FAILED, TIMED_OUT, MOVING, SOAKING)]
@@ -146,12 +152,12 @@ def _mark_of(group: GroupLine) -> str:
 
 
 def _mark(state: str) -> str:
-    return click.style(_MARKS[state], fg=_COLOURS.get(state))
+    return style(_MARKS[state], fg=_COLOURS.get(state))
 
 
 def _cluster(line: ClusterLine, indent: str, *, last: bool, everything: bool, width: int) -> Iterator[str]:
     branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
-    state = click.style(line.state, fg=_COLOURS.get(line.state))
+    state = style(line.state, fg=_COLOURS.get(line.state))
     head = f"{indent}{branch}{_mark(line.state)} {line.name}  {state}{f' {line.age}' if line.age else ''}"
     yield from with_message(head, line.message, f"{indent}{below}  ", width)
     yield from _objects([one for one in line.objects if everything or one.state != DONE], f"{indent}{below}", width)
@@ -166,7 +172,7 @@ def _objects(objects: Sequence[ObjectLine], indent: str, width: int) -> Iterator
 
 def with_message(head: str, message: str, below: str, width: int) -> Iterator[str]:
     """Put a message behind what it is about if it fits there, else below it."""
-    if not message or len(click.unstyle(head)) + len(message) + 2 <= width:
+    if not message or len(plain(head)) + len(message) + 2 <= width:
         yield f"{head}  {message}" if message else head
     else:
         yield head
@@ -186,7 +192,7 @@ def columns() -> int:
 class Screen:
     """Shows pictures one after the other: in place on a terminal, as a line whenever something changed elsewhere."""
 
-    def __init__(self, say: Callable[[str], None] = click.echo) -> None:
+    def __init__(self, say: Callable[[str], None] = echo) -> None:
         self._say = say
         self._in_place = sys.stdout.isatty()
         self._height = 0
@@ -205,5 +211,5 @@ class Screen:
         if len(lines) >= rows:
             lines = [*lines[: rows - 2], f"… {len(lines) - rows + 2} more lines"]
         # Up to where the last picture began, and clear from there to the end of the screen.
-        self._say((f"\x1b[{self._height}A\x1b[J" if self._height else "") + "\n".join(lines))
+        self._say((control(f"\x1b[{self._height}A\x1b[J") if self._height else "") + joined(lines))
         self._height = len(lines)

@@ -14,6 +14,7 @@ from echelon.cli.placement import namespace_option
 from echelon.cli.rollout_kinds import RolloutKind, find
 from echelon.cli.rollout_picture import COMPLETE, LEFT
 from echelon.cli.rollout_reading import Found
+from echelon.cli.terminal import echo
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout import control
 from echelon.engine.rollout.control import Annotations
@@ -86,7 +87,7 @@ def abort(*, name: str, connection: Connection, namespace: str) -> None:
             )
         if rollout.history.completed is None:
             rest = "released clusters are held again" if found.recalls else "nothing is put back"
-            click.echo(f"no earlier revision was ever complete: {rest}, nothing new starts", err=True)
+            echo(f"no earlier revision was ever complete: {rest}, nothing new starts", err=True)
         return control.abort(found.subject.revision)
 
     _tell(
@@ -129,7 +130,7 @@ def undo(*, name: str, connection: Connection, namespace: str, to_revision: int 
     """Write a stored revision into the spec. It is rolled out like any other change."""
     where = namespace or connection.load().namespace
     title, number = asyncio.run(_undo(connection, name, where, to_revision))
-    click.echo(f"rollout {title} goes back to revision {number}")
+    echo(f"rollout {title} goes back to revision {number}")
 
 
 COMMANDS = (pause, resume, promote, retry, abort, approve, undo)
@@ -157,7 +158,7 @@ def _tell(connection: Connection, name: str, namespace: str, tell: _Tell, done: 
         return found.title
 
     title = asyncio.run(_read_and(say, connection, name, namespace or connection.load().namespace))
-    click.echo(f"rollout {title} {done}")
+    echo(f"rollout {title} {done}")
 
 
 async def _read_and(
@@ -185,7 +186,7 @@ def _removal(found: Found) -> Annotations:
     held = tuple(roll_out(found.subject, datetime.now(UTC)).allocations.removal.held) or found.losing
     if not held:
         raise click.ClickException("no removal is held")
-    click.echo(f"{len(held)} clusters lose what they have: {listed(held)}", err=True)
+    echo(f"{len(held)} clusters lose what they have: {listed(held)}", err=True)
     return approve_removal(held)
 
 
@@ -232,7 +233,7 @@ async def _abort_by_undo(connection: Connection, name: str, namespace: str) -> b
             f"echelon rollout undo {found.name} -n {namespace} brings an earlier revision back"
         )
     title, number = await _undo(connection, name, namespace, None)
-    click.echo(f"rollout {title} is aborted: it goes back to revision {number}")
+    echo(f"rollout {title} is aborted: it goes back to revision {number}")
     return True
 
 

@@ -38,7 +38,7 @@ async def read_work_set(client: Reader, document: JSONObject) -> Found:
     asked = ((ref.name, ref.rollout_strategy) for ref in work_set.spec.placement_refs)
     listed, revisions, refs = await asyncio.gather(
         client.list(MANIFEST_WORK, labels=label),
-        stored_revisions(client, meta.namespace, label, read_revision),
+        stored_revisions(client, meta, label, read_revision),
         references(client, meta.namespace, asked),
     )
     by_cluster: dict[str, tuple[WorkView, ...]] = {}

@@ -27,6 +27,7 @@ from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.workload.alignment import Alignment
+from echelon.engine.workload.conditions import HELD, PROGRESSING
 from echelon.engine.workload.deciding import REMOVAL_HELD
 from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY, binding_name
 from echelon.engine.workload.plan import aligned_as, refusal_of
@@ -59,7 +60,7 @@ async def read_workload(client: Reader, document: JSONObject) -> Found:
         works=works,
         placement=placement,
         strategy_problem=problem,
-        revisions=await stored_revisions(client, meta.namespace, label, lambda each: read_revision(each, template)),
+        revisions=await stored_revisions(client, meta, label, lambda each: read_revision(each, template)),
         unreachable=_unreachable(ledger),
         outcomes=outcomes_of(meta, binding.status.conditions),
     )
@@ -107,16 +108,26 @@ def _subject(view: WorkloadView, now: datetime) -> Subject:
     problem = refusal_of(view)
     if problem is None and view.template is None:
         resource = view.binding.spec.resource
-        problem = "", f"there is no {resource.kind} {resource.name}: it is taken off every cluster"
+        gone = f"there is no {resource.kind} {resource.name}: it is taken off every cluster"
+        problem = "", gone if view.template_kind is not None else _held(view.binding)
     if interpreter is not None and strategy is not None:
         try:
             alignment = Alignment.of(view, templates, interpreter, strategy)
         except BadStrategy as error:
-            return replace(subject_of(view, templates, {}), problem=f"spec: {error}")
+            return replace(subject_of(view, templates, {}), problem=f"{interpreter.strategy_path}.{error}")
         subject = subject_of(view, templates, holdings_of(alignment, alignment.as_it_is(now).round, now))
     else:
         subject = subject_of(view, templates, passed_through(view, templates))
-    return replace(subject, problem=problem[1]) if problem is not None else subject
+    said = problem[1] if problem is not None else _held(view.binding)
+    return replace(subject, problem=said) if said else subject
+
+
+def _held(binding: ResourceBinding) -> str:
+    """Return why the controller sends nothing, also where that is not known here: overrides are for few to read."""
+    progressing = find_condition(binding.status.conditions, PROGRESSING)
+    if progressing is None or progressing.reason != HELD:
+        return ""
+    return progressing.message if progressing.observed_generation == binding.metadata.generation else ""
 
 
 def _pods(cluster: ClusterGrant, title: str) -> ObjectLine:

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import click
 
+from echelon.cli.examples import example
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.logs import logged
 from echelon.cli.process import parse_listen, run, stop_on_signals
+from echelon.cli.terminal import echo, style
 from echelon.controllers.running import freeze
 from echelon.fleet.local import Local, Settings
 from echelon.fleet.member.fleet_spec import BadFleetSpec
+from echelon.hub.access.identity import TokenFileError
 from echelon.hub.access.kubeconfig import KubeconfigError
 from echelon.hub.access.pki import PkiError
 from echelon.hub.storage.database import LogError
@@ -54,7 +57,7 @@ def up(*, clusters: int, clauses: str, seed: int, data: Path | None, listen: str
         run(_serve(settings, kubeconfig))
     except BadFleetSpec as error:
         raise click.BadParameter(str(error), param_hint="--fleet") from error
-    except (LogError, PkiError, KubeconfigError, ApiError, OSError) as error:
+    except (LogError, PkiError, TokenFileError, KubeconfigError, ApiError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -84,17 +87,17 @@ async def started(settings: Settings) -> Local:
 def look_around(local: Local, kubeconfig: Path) -> None:
     """Print what to try."""
     member = next(iter(local.fleet.members))
-    click.echo("Look around:")
-    click.echo(f"  export KUBECONFIG={kubeconfig}")
-    click.echo("  kubectl get managedclusters -L region,environment,canary")
-    click.echo("  kubectl apply -f examples/canary-then-regions.yaml")
-    click.echo("  echelon rollout watch storefront -n shop")
-    click.echo(f"  kubectl --context echelon-{member} get deployments,pods -A")
+    echo("Look around:")
+    echo(f"  export KUBECONFIG={kubeconfig}")
+    echo("  kubectl get managedclusters -L region,environment,canary")
+    echo(f"  kubectl apply -f {example('canary-then-regions.yaml')}")
+    echo("  echelon rollout watch storefront -n shop")
+    echo(f"  kubectl --context echelon-{member} get deployments,pods -A")
 
 
 def say(text: str) -> None:
     """Print a step."""
-    click.echo(click.style("==> ", fg="green", bold=True) + text)
+    echo(style("==> ", fg="green", bold=True) + text)
 
 
 class Progress:
@@ -106,7 +109,8 @@ class Progress:
     def show(self, text: str) -> None:
         """Show a line instead of the last one."""
         if sys.stderr.isatty() and text != self._shown:
-            click.echo(f"\r\x1b[K    {text}", nl=False, err=True)
+            click.echo("\r\x1b[K", nl=False, err=True)
+            echo(f"    {text}", nl=False, err=True)
             self._shown = text
 
     def end(self) -> None:

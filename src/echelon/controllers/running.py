@@ -249,7 +249,9 @@ class Controllers:
             renew_seconds=lease.seconds * 2 / 3,
             retry_seconds=lease.seconds * 2 / 15,
         )
-        await self._election.run(lambda: self._work(ready))
+        election = self._election
+        self._metrics.show_leader(lease.name, lambda: election.leading)
+        await election.run(lambda: self._work(ready))
 
     async def rivals(self, lease: Lease | None) -> list[str]:
         """Return who leads elsewhere, as far as that can be seen: under a lease of that name in another namespace.

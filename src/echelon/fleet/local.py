@@ -98,7 +98,7 @@ class Local:
     async def start(cls, settings: Settings, *, on_member: Callable[[int], None] | None = None) -> "Local":
         """Start everything. `on_member` hears how many members there are already."""
         hub = await Hub.start(
-            HubSettings(data=settings.data, host=settings.host, port=settings.port, audit="none", keep_objects=True)
+            HubSettings(data=settings.data, host=settings.host, port=settings.port, keep_objects=True)
         )
         try:
             await _serve(hub.client(), [*registry.crds(), *_guards()])

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import random
 import secrets
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
+from prometheus_client import ProcessCollector
 
 from echelon.api.base import JSONObject
 from echelon.hub.access import authorities, pki
@@ -28,6 +30,7 @@ from echelon.hub.access.identity import (
     StaticTokens,
     User,
     open_token_file,
+    token_for_cluster,
 )
 from echelon.hub.access.private import DIRECTORY_MODE
 from echelon.hub.access.roles import bootstrap_objects
@@ -37,6 +40,7 @@ from echelon.hub.address import PortTaken, remember_port, remembered_port
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
+from echelon.hub.controllers.events import expire_events
 from echelon.hub.controllers.root_authority import publish
 from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
@@ -45,8 +49,11 @@ from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.writing import create
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
+from echelon.hub.web.doors import Doors
 from echelon.hub.web.health import Health, Probe
 from echelon.hub.web.http import Gate, Served
+from echelon.hub.web.limits import Bounds, Limits
+from echelon.hub.web.metrics import HubMetrics, Stored
 from echelon.kube import errors
 from echelon.kube.health import Heartbeat
 from echelon.kube.metrics import Metrics
@@ -56,6 +63,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 # How late the event loop may be before the hub calls itself dead. The largest body that a client may send takes a
 # second on a machine that has nothing else to do, and nobody may have the hub ended by sending some.
 _LAG_LIMIT_SECONDS = 30.0
+_RENEWAL_SECONDS = 3600.0
 
 _log = logging.getLogger(__name__)
 # What a client sends that is no HTTP gets its answer; a traceback of each would only let it fill the disk.
@@ -77,6 +85,8 @@ class Settings:
     full_sync: bool = False
     audit: Policy = "writes"
     anonymous: bool = True
+    event_seconds: float = 3600.0  # how long an event is kept after its last change, as in kube-apiserver
+    bounds: Bounds = field(default_factory=Bounds)
     authority: authorities.Step | None = None  # a step of the exchange of the authority, taken before the start
     keep_objects: bool = (
         False  # decoded, for a process whose own controllers and agents read more than the network does
@@ -99,12 +109,15 @@ class Hub:
     _listener: asyncio.Server | None = None
     _heart: asyncio.Task[None] | None = None
     _stopping: bool = False
+    _tls: ssl.SSLContext = field(init=False)
+    _chores: list[asyncio.Task[None]] = field(default_factory=list)
+    limits: Limits = field(init=False)
 
     @classmethod
     async def start(cls, settings: Settings) -> "Hub":
         """Open or make the data, start the clusters and listen."""
         now = datetime.now(UTC)
-        hosts = tuple(dict.fromkeys((*_names_of(settings.host), *settings.server_names)))
+        hosts = _hosts(settings)
         if settings.data is None:
             token = secrets.token_urlsafe(32)
             hub = cls(settings, pki.make_pki(hosts, now), token, StaticTokens({token: ROOT}), None, None)
@@ -136,13 +149,24 @@ class Hub:
         stored = self._log.clusters() if self._log is not None else []
         for name in dict.fromkeys(("", *stored, *self.settings.clusters)):
             await self.add_cluster(name)
-        heartbeat = Heartbeat(Metrics(), limit=_LAG_LIMIT_SECONDS)
+        metrics = Metrics()
+        heartbeat = Heartbeat(metrics, limit=_LAG_LIMIT_SECONDS)
         self._heart = asyncio.create_task(heartbeat.run(), name="heartbeat")
         health = Health(heartbeat, self._probes())
-        documents = Documents(health, lambda: [name for name in self.cluster_names() if name])
-        gate = Gate(self._served.get, resources_api.serve, documents.serve, self._audit)
+        ProcessCollector(registry=metrics.registry)
+        documents = Documents(health, lambda: [name for name in self.cluster_names() if name], metrics.registry)
+        self.limits = Limits.of(self.settings.bounds)
+        gate = Gate(
+            self._served.get,
+            resources_api.serve,
+            documents.serve,
+            audit_log=self._audit,
+            limits=self.limits,
+            metrics=HubMetrics(metrics.registry, self._stored),
+        )
+        doors = Doors(gate.handle, self.settings.bounds.request_seconds)
         self._web = web.Server(
-            gate.handle,
+            doors.handle,
             handler_cancellation=True,
             access_log=None,
             logger=_wire_log,
@@ -150,7 +174,42 @@ class Hub:
             max_field_size=_LONGEST_LINE,
             keepalive_timeout=120,
         )
-        await self._listen(self._web)
+        await self._listen(doors.around(self._web))
+        for chore, name in (
+            (self._renew_certificates(), "renewals of the certificate"),
+            (expire_events(self._clusters, self.settings.event_seconds), "expiries of events"),
+        ):
+            task = asyncio.create_task(chore, name=name)
+            task.add_done_callback(_tell_failure)
+            self._chores.append(task)
+
+    def _clusters(self) -> list[LogicalCluster]:
+        return [served.cluster for served in self._served.values()]
+
+    async def _renew_certificates(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEWAL_SECONDS)
+            try:
+                await asyncio.to_thread(self.renew_certificate, datetime.now(UTC))
+            except OSError as error:
+                _log.error("the serving certificate cannot be renewed, will try again: %s", error)
+
+    def renew_certificate(self, now: datetime) -> None:
+        """Serve with a new certificate if the present one is about to end; open connections stay as they are."""
+        directory = self.settings.data / "pki" if self.settings.data is not None else None
+        if (keys := pki.renewed(self.keys, directory, _hosts(self.settings), now)) is not None:
+            pki.serve_with(self._tls, keys.serving)
+            self.keys = keys
+            _log.info("the serving certificate was renewed, until %s", keys.serving.certificate.not_valid_after_utc)
+
+    def _stored(self) -> Stored:
+        stores = [served.cluster.store for served in self._served.values()]
+        return Stored(
+            objects=sum(store.count(resource) for store in stores for resource in store.resources()),
+            revisions=sum(store.revision - store.compacted for store in stores),
+            compacted=sum(store.compacted for store in stores),
+            file_bytes=self._log.size() if self._log is not None else 0,
+        )
 
     def _probes(self) -> dict[str, Probe]:
         async def controllers() -> str:
@@ -163,10 +222,10 @@ class Hub:
         probes: dict[str, Probe] = {"controllers": controllers, "shutdown": shutdown}
         return probes if self._log is None else {**probes, "log": self._log.problem}
 
-    async def _listen(self, serve: web.Server) -> None:
+    async def _listen(self, serve: Callable[[], asyncio.Protocol]) -> None:
         host, port, data = self.settings.host, self.settings.port, self.settings.data
         before = remembered_port(data) if data is not None and not port else 0
-        context = pki.server_ssl_context(self.keys)
+        self._tls = context = pki.server_ssl_context(self.keys)
         loop = asyncio.get_running_loop()
         try:
             self._listener = await loop.create_server(serve, host, port or before, ssl=context, backlog=1024)
@@ -198,7 +257,7 @@ class Hub:
             now=time.time,
             authority=self.keys.authority.certificate,
             other_authorities=self.keys.others,
-            tokens=self._tokens,
+            tokens=self._tokens_of(name),
             accounts=accounts,
             lookup=lambda resource, namespace, account: uid_of(cluster, Key(resource, namespace, account)),
             bootstrap=lambda token: bootstrap_user(token, lambda secret: _secret(cluster, secret), cluster.clock()),
@@ -209,6 +268,14 @@ class Hub:
         controllers.add_done_callback(_tell_failure)
         self._controllers[name] = controllers
         return cluster
+
+    def _tokens_of(self, cluster: str) -> StaticTokens:
+        token = self.admin_token_for(cluster)
+        return self._tokens.with_token(token, ROOT) if cluster and token else self._tokens
+
+    def admin_token_for(self, cluster: str) -> str:
+        """Return the administrator's token that is good for this logical cluster, and for no other if it has a name."""
+        return token_for_cluster(self.admin_token, cluster)
 
     def cluster(self, name: str = "") -> LogicalCluster:
         """Return a logical cluster."""
@@ -246,7 +313,7 @@ class Hub:
             self._listener.close()
         for served in self._served.values():
             served.cluster.store.close()
-        for task in self._controllers.values():
+        for task in (*self._chores, *self._controllers.values()):
             await _ended(task)
         if self._web is not None:
             await self._web.shutdown(timeout=5)
@@ -289,6 +356,10 @@ def uid_of(cluster: LogicalCluster, key: Key) -> str | None:
     """Return the uid of an object, if there is one."""
     entry = cluster.store.get(key)
     return entry.object["metadata"]["uid"] if entry else None
+
+
+def _hosts(settings: Settings) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*_names_of(settings.host), *settings.server_names)))
 
 
 def _secret(cluster: LogicalCluster, name: str) -> JSONObject | None:

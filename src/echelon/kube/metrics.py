@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client import Counter as CounterMetric
@@ -19,6 +19,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from echelon.api.kinds import Kind
+
+T = TypeVar("T")
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -138,7 +140,7 @@ class Metrics:
         self._caches = _Caches()
         self.registry.register(self._queues)
         self.registry.register(self._caches)
-        self._gauges: dict[str, Gauge] = {}
+        self._own: dict[Callable[[CollectorRegistry], Any], Any] = {}
         self.reconciles = self._counter("echelon_reconciles", "Reconciles by their end.", ["controller", "result"])
         self.writes = self._counter("echelon_writes", "Writes by verb, resource and status.", ["verb", "kind", "code"])
         self.guard_waits = self._counter(
@@ -155,6 +157,9 @@ class Metrics:
             "echelon_index_differences", "Places where an index was not what the caches say.", ["controller"]
         )
         self.events = self._counter("echelon_events", "Events by what became of them.", ["outcome"])
+        self._leader = Gauge(
+            "leader_election_master_status", "Whether this process leads.", ["name"], registry=self.registry
+        )
         self.loop_lag = Histogram(
             "echelon_event_loop_lag_seconds",
             "How late the event loop was.",
@@ -166,11 +171,16 @@ class Metrics:
         """Show what a work queue counts; a later one takes the place of an earlier one of the same name."""
         self._queues.stats[name] = stats
 
-    def gauge(self, name: str, what: str) -> Gauge:
-        """Return a gauge of a controller's own; whoever is built anew with each election gets the one that there is."""
-        if name not in self._gauges:
-            self._gauges[name] = Gauge(name, what, registry=self.registry)
-        return self._gauges[name]
+    def own(self, kind: Callable[[CollectorRegistry], T]) -> T:
+        """Return metrics of somebody's own, made once however often they are asked for."""
+        if kind not in self._own:
+            self._own[kind] = kind(self.registry)
+        made: T = self._own[kind]
+        return made
+
+    def show_leader(self, lease: str, leading: Callable[[], bool]) -> None:
+        """Show whether this process leads; a later election takes the place of an earlier one."""
+        self._leader.labels(lease).set_function(leading)
 
     @contextmanager
     def showing(self, cache: Cached) -> Iterator[None]:

@@ -178,6 +178,40 @@ def test_a_hub_that_serves_no_policies_any_more_has_deleted_none() -> None:
     told(story)
 
 
+def test_an_agent_that_loses_its_rights_with_its_replicas_believes_that_they_are_gone() -> None:
+    async def story(here: PolicyWorld) -> None:
+        way = Way(here.here.hub)
+        here.start(hub=way)
+        await here.write(template())
+        way.refuse("", POLICY.plural, Forbidden("no cluster of this fleet"))
+        await here.here.hub.delete(POLICY, NAME, CLUSTER)
+        await here.settle(30)
+        assert await here.children() == []
+        assert not await here.here.member.has(POLICY, NAME, CLUSTER)
+        way.relent()
+
+    told(story, started=False)
+
+
+def test_an_agent_that_loses_its_rights_and_heard_of_no_end_removes_nothing() -> None:
+    async def story(here: PolicyWorld) -> None:
+        way = Way(here.here.hub)
+        here.start(hub=way)
+        await here.write(template())
+        way.reach.set(offline=True)
+        await here.settle()
+        await here.here.hub.delete(POLICY, NAME, CLUSTER)
+        way.refuse("", POLICY.plural, Forbidden("no cluster of this fleet"))
+        way.reach.set(offline=False)
+        await here.settle(600)
+        assert await here.children() == ["web"]
+        way.relent()
+        await here.settle(600)
+        assert await here.children() == []
+
+    told(story, started=False)
+
+
 def test_policies_that_are_no_replicas_are_nobodys_business() -> None:
     async def story(here: PolicyWorld) -> None:
         await here.write(template())

@@ -41,7 +41,8 @@ class Deployment(Member):
         intended = sum(each.size for each in sets)
         # As an interpreter reads it: there is no telling of fewer than are available.
         told = max(available, intended)
-        return max(sum(each.replicas for each in sets), told), available, new.replicas if new else 0, told
+        existing = sum(each.replicas for each in sets)
+        return max(existing, told), available, new.replicas if new else 0, told, max(0, told - existing)
 
     def sync(self, spec: Grant) -> bool:
         unavailable = spec.unavailable
@@ -125,7 +126,7 @@ class Deployment(Member):
         pods = sum(max(each.replicas, each.size) for each in sets)
         told = sum(each.size for each in sets)
         updated = max(new.replicas, new.size) if new else 0
-        return (pods, sum(each.available for each in sets), updated, told), quiet
+        return (pods, sum(each.available for each in sets), updated, told, 0), quiet
 
     @property
     def limit(self) -> int:

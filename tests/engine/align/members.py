@@ -69,7 +69,7 @@ class Pace:
     broken: set[str] = field(default_factory=set)  # revisions whose pods never become available
 
 
-Counts = tuple[int, int, int, int | None]  # pods, available, updated; and told, of a Deployment
+Counts = tuple[int, int, int, int | None, int]  # pods, available, updated; and told and missing, of a Deployment
 At = Callable[[float, Callable[[], None]], None]
 
 
@@ -99,7 +99,7 @@ class Member(ABC):
         self.object_version = 0
         self.generation = self.observed = 0
         self.observed_spec: Grant | None = None
-        self.counts: Counts = (0, 0, 0, None)
+        self.counts: Counts = (0, 0, 0, None, 0)
         self.pods: list[Pod] = []
         self._number = 0
         self._syncing = False
@@ -231,7 +231,7 @@ class Member(ABC):
             counts, quiet = self.read()
             settled = quiet and self.observed == self.generation
             version = self.version
-        pods, available, updated, told = counts
+        pods, available, updated, told, missing = counts
         return MemberView(
             uid=f"uid-{self.name}",
             version=version,
@@ -242,6 +242,7 @@ class Member(ABC):
             pods=pods,
             available=available,
             updated=updated,
+            missing=missing,
             told=told,
             resized=self.resized if telling else None,
             settled=settled,

@@ -24,6 +24,7 @@ def view(
     version: int | None = None,
     settled: bool | None = True,
     told: int | None = None,
+    missing: int = 0,
 ) -> MemberView:
     """Return a snapshot of a member that has a grant; unless said otherwise it has observed it, and is settled."""
     seen = grant.id if generation is None else generation
@@ -37,6 +38,7 @@ def view(
         pods=pods,
         available=available,
         updated=updated,
+        missing=missing,
         told=told,
         settled=settled,
     )

@@ -28,7 +28,7 @@ class Revisioned(Member):
     def _counted(self, revision: str) -> Counts:
         active = self.active
         updated = sum(pod.revision == revision for pod in active)
-        return len(active), sum(pod.available for pod in active), updated, None
+        return len(active), sum(pod.available for pod in active), updated, None, 0
 
 
 class CloneSet(Revisioned):
@@ -118,7 +118,7 @@ class StatefulSet(Revisioned):
         assert self.spec is not None
         status = stateful_set.status(self._view(self.spec), self.generation, {})
         found = interpret_rolling_status(status)
-        return found.replicas, found.available, found.updated, None
+        return found.replicas, found.available, found.updated, None, 0
 
 
 class ParallelStatefulSet(StatefulSet):

@@ -165,3 +165,26 @@ def test_a_deployment_that_stands_still_goes_on_doing_so_with_a_template_that_is
     # Of the template that it comes from there may be just as many as are wanted: then the others go.
     assert bounds_of(pushed(still, Grant(4, "v1", 10, 1, 2, paused=True)), D, "v1").floor == 10
     assert bounds_of(pushed(still, Grant(4, "v2", 6, 1, 6, paused=True)), D, "v2").floor == 6
+
+
+def test_pods_that_died_in_a_cluster_that_is_through_come_back_with_its_only_template() -> None:
+    # A status counts those that have yet to be made as wanted, and not as updated.
+    five, rolling = Grant(1, "v1", 5, 1), Grant(2, "v2", 5, 2, 1)
+    lacking = view(rolling, 5, 1, 2, version=30, settled=None, told=5, missing=3)
+    through = entry(D, five, complete(five), rolling, complete(rolling), lacking)
+    assert bounds_of(through, D, "v2").ceiling == 5
+    # In the middle of an update they may be of the old template.
+    midway = entry(D, five, complete(five), rolling, view(rolling, 5, 5, 2, settled=None), lacking)
+    assert bounds_of(midway, D, "v2").ceiling == 6
+    # And so they may if somebody has put another template in, and it was put back.
+    drifted = replace(complete(rolling), generation=3, version=25, drift=Grant(2, "other", 5, 2, 1))
+    back = replace(lacking, generation=4, observed_generation=4)
+    put_back = entry(D, five, complete(five), rolling, complete(rolling), drifted, back)
+    assert (through.updated, put_back.updated) == (5, 2)
+
+
+def test_a_cluster_that_only_waits_for_its_next_template_has_no_other_than_the_last() -> None:
+    five, waiting = Grant(1, "v1", 5, 1, 1), Grant(2, "v2", 5, 1, paused=True)
+    lacking = view(five, 5, 2, 2, version=15, settled=None, told=5, missing=3)
+    assert entry(D, five, complete(five), waiting, lacking).updated == 5
+    assert entry(D, five, complete(five), Grant(2, "v2", 5, 1), lacking).updated == 2

@@ -3,9 +3,10 @@
 from echelon.engine.align.contract import CLONE_SET, Family
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.member import Member
+from echelon.engine.align.round import align
 from echelon.engine.align.sums import Sums
 from echelon.engine.align.workload import OnDeficit, Target
-from tests.engine.align.notation import Clusters, complete, entry, view, workload
+from tests.engine.align.notation import Clusters, complete, entry, ledger, view, workload
 
 SIZES = {"c1": 10, "c2": 10, "c3": 10}
 
@@ -44,6 +45,19 @@ def test_of_units_that_are_used_each_cluster_has_to_make_up_for_all_that_is_miss
     assert not clusters.round(wanted).pushes
     clusters.report("c1", 10, 9, 3)
     assert clusters.round(wanted).slack.available == 0
+
+
+def test_what_cannot_be_taken_from_one_cluster_is_taken_from_another() -> None:
+    v1, waiting = Grant(1, "v1", 12, 1), Grant(2, "v2", 12, 1, paused=True)
+    one, two, both = Grant(2, "v2", 12, 0, 1), Grant(3, "v2", 12, 0, 2), Grant(3, "v2", 12, 1, 1)
+    # Neither can be paused: what ReplicaSets remember, or have yet to do, might move pods.
+    a = (v1, complete(v1), one, view(one, 13, 13, 2, settled=None), two)
+    b = (v1, complete(v1), waiting, view(waiting, 12, 12, 0, settled=None), both, view(both, 13, 11, 2, settled=None))
+    wanted = workload("v2", {"a": 12, "b": 12}, unavailable=0, surge=1)
+    first = align(wanted, ledger(a=a, b=b), {}, 0.0)
+    running = {name: (grant.unavailable, grant.surge) for name, grant in first.pushes.items() if not grant.paused}
+    assert running == {"a": (0, 1), "b": (0, 1)}, "the one that has a pod too many keeps it, and the other takes none"
+    assert not align(wanted, first.ledger, {}, 0.0).pushes
 
 
 def test_a_clone_set_keeps_pods_that_it_has_too_many_while_others_are_missing() -> None:
@@ -96,3 +110,25 @@ def test_surge_for_a_template_that_is_wanted_no_more_does_not_keep_the_next_one_
     # A pause is no way: what ReplicaSets remember of the surge may move pods.
     mended = clusters.round(workload("v2", {"a": 12}, unavailable=1, surge=0)).pushes["a"]
     assert (mended.revision, mended.paused, mended.unavailable, mended.surge) == ("v2", False, 1, 0)
+
+
+def test_a_cluster_that_is_left_is_not_updated_before_its_pods_go() -> None:
+    v1, frozen, done = Grant(1, "v1", 5, 1), Grant(2, "v2", 5, 1, 0, 5), Grant(3, "v2", 5, 1)
+    left = (v1, complete(v1), frozen, view(frozen, 5, 5, 0))
+    wanted = workload("v2", {"b": 10}, unavailable=1, contract=CLONE_SET)
+    found = align(wanted, ledger(CLONE_SET, a=left, b=(done, complete(done))), {}, 1.0)
+    assert found.pushes == {"a": Grant(4, "v2", 4, 1, 0, 4)}
+    shrinking = {"a": view(found.pushes["a"], 5, 5, 0, settled=False)}
+    assert not align(wanted, found.ledger, shrinking, 2.0).pushes
+
+
+def test_a_pause_does_not_give_back_a_pod_that_is_about_to_go() -> None:
+    # It may have one pod less than it has, and one is too many: by the time that a pause arrives, that one is gone.
+    v1, more, fewer = Grant(1, "v1", 8, 1), Grant(2, "v2", 8, 1, 1), Grant(3, "v2", 8, 1)
+    events = (v1, complete(v1), more, view(more, 9, 8, 3, told=9), fewer, view(fewer, 9, 7, 3, told=9))
+    ten = Grant(3, "v1", 10, 1)
+    wanted = workload("v2", {"a": 8, "b": 10}, unavailable=1, on_deficit=OnDeficit.FREEZE)
+    found = align(wanted, ledger(a=events, b=(ten, view(ten, 10, 9, 10))), {}, 1.0)
+    assert found.slack.available < 0
+    assert found.slack.pods < 0
+    assert found.decisions["a"].grant == fewer

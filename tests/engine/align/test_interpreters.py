@@ -97,6 +97,7 @@ def test_a_snapshot_is_of_one_version_of_the_object() -> None:
     view = view_of(obj, interpreter.interpret_rolling_status(obj["status"]))
     assert (view.push_id, view.version, view.generation, view.observed_generation) == (9, 77, 4, 3)
     assert (view.replicas, view.pods, view.available, view.updated, view.told) == (3, 5, 2, 0, 5)
+    assert view.missing == 1
     assert (view.observed, view.settled) == (False, None)
 
 

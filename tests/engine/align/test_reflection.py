@@ -269,6 +269,7 @@ def _good() -> JSONObject:
         {"pods": 1 << 31},
         {"available": 5},
         {"updated": 5},
+        {"missing": 3},
         {"pushId": None},
         {"pushId": 1 << 53},
         {"version": -1},

@@ -81,7 +81,15 @@ def test_a_cluster_that_cannot_be_reached_keeps_what_it_was_granted() -> None:
     assert not found.pushes
     assert found.decisions["a"].wait is Wait.UNREACHABLE
     assert found.decisions["a"].bounds.floor == 4
+    assert found.explain("a") == "cannot be reached; is charged with 2 grants all the same, and its last report counts"
     assert found.explain("b") == "waits for budget: 4 pods to update, and others hold all of it"
+
+
+def test_what_is_told_of_one_pod_is_told_in_the_singular() -> None:
+    clusters = Clusters(workload("v1", {"a": 5}))
+    clusters.round(workload("v2", {"a": 5}))
+    clusters.report("a", 5, 4, 4)
+    assert clusters.round(workload("v2", {"a": 5})).explain("a") == "has 1 pod to update"
 
 
 def test_a_pause_of_the_template_freezes_and_goes_on_afterwards() -> None:
@@ -176,7 +184,7 @@ def test_a_cluster_to_which_nothing_is_sent_says_why() -> None:
     target = replace(wanted.targets["a"], reachable=False, reason="its last push was refused: quota exceeded")
     found = align(replace(wanted, targets={"a": target}), Ledger(), {}, 0.0)
     assert found.explain("a") == (
-        "its last push was refused: quota exceeded; 0 grants stay charged, and its last report counts"
+        "its last push was refused: quota exceeded; is charged with 0 grants all the same, and its last report counts"
     )
 
 

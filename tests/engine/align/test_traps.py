@@ -182,6 +182,11 @@ def test_14_what_is_on_its_way_back_is_not_taken_again() -> None:
     assert [grant.unavailable for grant in first.pushes.values()] == [0]
     second = align(wanted, first.ledger, {}, 2.0)
     assert not second.pushes
+    # Nor from another one, which would have been the one to take from if it had come this far before.
+    (taken,) = first.pushes
+    (other,) = {"a", "b"} - {taken}
+    third = align(wanted, second.ledger, {other: view(running, 11, 10, 8, version=99)}, 3.0)
+    assert not third.pushes
 
 
 def test_15_removals_under_two_revisions_add_up_and_under_one_do_not() -> None:

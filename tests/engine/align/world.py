@@ -233,7 +233,7 @@ class World:
                 wish.template,
                 self.stable,
                 self.groups.get(name, 0),
-                open=self.groups.get(name, 0) <= self.open,
+                open=self._is_open(name),
                 reachable=name not in self.cut,
             )
             for name, size in wish.sizes.items()
@@ -251,6 +251,7 @@ class World:
     def _plan(self) -> None:
         self.planning = False
         self.rounds += 1
+        closed = {name for name in self.groups if not self._is_open(name)}
         found = self.align(self.workload, self.ledger, dict(self.views), self.now, self.patience)
         self.ledger, self.last = found.ledger, found
         # Which template was complete is known from elsewhere, too: from the revisions that are kept of it.
@@ -258,7 +259,7 @@ class World:
         self.oracle.repair(going_on=found.ledger.stalled is not None and found.ledger.stalled.repairing)
         crashed = self.rng.random() < 0.03
         if self.groups:
-            self._open_groups(found)
+            self._open_groups(found, closed)
         for name, grant in found.pushes.items():
             self.pushes += 1
             self.trace.update(f"{self.now:.6f} {name} {grant}".encode())
@@ -277,10 +278,16 @@ class World:
         if found.look_again_at is not None:
             self.at(max(0.01, found.look_again_at - self.now + 0.001), self.plan_soon)
 
-    def _open_groups(self, found: Round) -> None:
+    def _is_open(self, name: str) -> bool:
+        """Whether a cluster may have the template; one that was granted it already goes on with it."""
+        entry = self.ledger.clusters.get(name)
+        has_it = entry is not None and entry.newest is not None and entry.newest.revision == self.wish.template
+        return self.groups.get(name, 0) <= self.open or has_it
+
+    def _open_groups(self, found: Round, closed: set[str]) -> None:
         wanted = self.wish.template
         for name, grant in found.pushes.items():
-            if self.groups.get(name, 0) > self.open and grant.revision == wanted != self.stable:
+            if name in closed and grant.revision == wanted != self.stable:
                 self.oracle.excused.append(f"{self.now:.2f} sent {grant} to {name}, whose group is not open")
         first = {name for name in self.wish.sizes if self.groups.get(name, 0) <= self.open}
         done = all(
@@ -320,9 +327,10 @@ class World:
     # People and fate.
 
     def change(self, **changes: object) -> None:
+        before = self.wish.template
         self.wish = replace(self.wish, **changes)  # type: ignore[arg-type]  # names of fields
         self.note(f"{changes}")
-        if "template" in changes:
+        if self.wish.template != before:
             self.open = 0
             self.oracle.change_template()
         self.oracle.change(self._limits())

@@ -188,7 +188,6 @@ class Hostile:
 
     def _change_strategy(self) -> None:
         change(self.world, strategy=self.chance.choice([ROLLING_RECREATE, ON_DELETE]))
-        self.oracle.forgive()
 
     def _pause(self) -> None:
         value = self.chance.choice(["true", "false", None])

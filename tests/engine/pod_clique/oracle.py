@@ -7,8 +7,10 @@ after a deletion is written down here a second time, from the decision and not f
 - a unit that is not ready may go; so may anything that is too many, as long as min(minAvailable, replicas) ready units
   stay; otherwise min(minAvailable, replicas - maxUnavailable) stay, and no more than maxUnavailable are missing at
   once, apart from those that have been down for longer than the deadline;
-- of two replicas of the set, only one has something out that was taken from it as an update;
-- a whole gang goes only if one of its cliques has too few pods, and one gang at a time;
+- of two replicas of the set, only one has something out that was taken from it as an update, whatever became of the
+  strategy since then;
+- a whole gang goes only if one of its cliques has too few pods, one gang at a time, and none while something is out
+  that was taken from another replica;
 - under OnDelete nothing goes that is not too many, ended, or in a broken gang.
 """
 
@@ -286,6 +288,10 @@ class Oracle:
                 over = datetime.fromisoformat(at) - datetime.fromisoformat(before) >= DEADLINE
                 if other != name and not over and any(each in self._below for each in self._gang(other)):
                     self._fault(f"{name} is terminated while {other} is not back")
+            for taken in self._taken:
+                mine = name.partition("/")[0].startswith(f"{body['metadata']['name']}-{taken.replica}")
+                if not mine and not self._is_over(taken, Seen(self.world.store)):
+                    self._fault(f"{name} is terminated while {taken} is not back")
         self._noted = notes
 
     def _gang(self, name: str) -> list[str]:
@@ -296,10 +302,6 @@ class Oracle:
         if index:
             return [each for each, body in cliques.items() if _unit(body) == (group, index)]
         return [each for each, body in cliques.items() if name.endswith(f"-{body['metadata']['labels'][INDEX]}")]
-
-    def forgive(self) -> None:
-        """A change of strategy ends whatever was under way: nobody remembers whose turn it was."""
-        self._taken.clear()
 
     def _one_replica(self, name: str, replica: str) -> None:
         for taken in list(self._taken):

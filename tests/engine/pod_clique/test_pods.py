@@ -15,7 +15,7 @@ from echelon.engine.pod_clique.accepting import NotAccepted, accept
 from echelon.engine.pod_clique.children import clique_body, owner_of
 from echelon.engine.pod_clique.names import GATE
 from echelon.engine.pod_clique.pod_facts import read_pod
-from echelon.engine.pod_clique.pods import free_indices, pod_body
+from echelon.engine.pod_clique.pods import free_indices, pod_maker
 from echelon.engine.pod_clique.set_spec import Settings
 from echelon.engine.pod_clique.shape import expected
 from echelon.hub.schema.structural import Structural
@@ -34,7 +34,7 @@ def pod_of(body: JSONObject, name: str, index: int = 0, predecessor: str = "", *
         owner = {**owner, **POD_CLIQUE_SCALING_GROUP.owner_reference(wanted.group, "uid-of-group")}
     made = clique_body(body, spec, wanted, owner)
     made["metadata"]["uid"] = "uid-of-clique"
-    return pod_body(made, body, spec, wanted.key, index, predecessor_uid=predecessor, settings=IMAGE, **more)
+    return pod_maker(made, body, spec, wanted.key, IMAGE).pod(index, predecessor, **more)
 
 
 def env(pod: JSONObject, kind: str = "containers") -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_what_others_put_on_a_podclique_reaches_no_pod() -> None:
     wanted = expected(spec, "w", {}, {}).cliques[0]
     made = clique_body(body, spec, wanted, owner_of(POD_CLIQUE_SET, body))
     made["metadata"]["labels"]["theirs"] = made["metadata"]["annotations"]["theirs"] = "x"
-    pod = pod_body(made, body, spec, wanted.key, 0, predecessor_uid="", settings=IMAGE)
+    pod = pod_maker(made, body, spec, wanted.key, IMAGE).pod(0, "")
     assert "theirs" not in pod["metadata"]["labels"]
     assert "annotations" not in pod["metadata"]
 
@@ -147,7 +147,7 @@ def test_a_pod_of_a_clique_that_somebody_else_made_is_cleared_of_what_the_contro
         "containers": [{"name": "c", "image": "i", "env": own}],
         "schedulingGates": [{"name": "example.com/mine"}],
     }
-    pod = pod_body(theirs, body, spec, wanted.key, 0, predecessor_uid="", settings=IMAGE)
+    pod = pod_maker(theirs, body, spec, wanted.key, IMAGE).pod(0, "")
     names = [each["name"] for each in pod["spec"]["containers"][0]["env"]]
     assert len(names) == len(set(names)) == 6
     assert env(pod)["GROVE_PCS_NAME"] == "w"
@@ -160,7 +160,7 @@ def test_a_pod_is_made_of_its_podclique_whatever_the_set_says_by_now() -> None:
     wanted = expected(spec, "w", {}, {}).cliques[0]
     made = clique_body(body, spec, wanted, owner_of(POD_CLIQUE_SET, body))
     later = a_set(clique("a", pod_spec=pods("registry.example/c:2")))
-    pod = pod_body(made, later, spec_of(later), wanted.key, 0, predecessor_uid="", settings=IMAGE)
+    pod = pod_maker(made, later, spec_of(later), wanted.key, IMAGE).pod(0, "")
     assert pod["spec"]["containers"][0]["image"] == "registry.example/c:1"
     assert pod["metadata"]["labels"]["grove.io/pod-template-hash"] == spec.clique["a"].hash
 
@@ -210,7 +210,7 @@ def test_every_pod_is_one_that_a_server_takes_and_whose_facts_are_read_back(body
     before = copy.deepcopy(body)
     for wanted in expected(found.spec, "w", {}, {}).cliques:
         made = clique_body(body, found.spec, wanted, owner_of(POD_CLIQUE_SET, body))
-        pod = pod_body(made, body, found.spec, wanted.key, index, predecessor_uid="", settings=IMAGE)
+        pod = pod_maker(made, body, found.spec, wanted.key, IMAGE).pod(index, "")
         pruned, unknown = STRUCTURAL.prune(copy.deepcopy(pod))
         assert (pruned, unknown) == (pod, [])
         assert VALIDATOR.validate(STRUCTURAL.default(pruned)) == []

@@ -6,7 +6,7 @@ from echelon.engine.pod_clique.strategy_change import next_progress
 from tests.engine.pod_clique.oracle import Oracle
 from tests.engine.pod_clique.test_on_delete import CLIQUE, GROUP, POD, SET, images, uids, workload
 from tests.engine.pod_clique.test_rolling import ended
-from tests.engine.pod_clique.world import change, clique, edit, group, names, pod_clique_set, world_of
+from tests.engine.pod_clique.world import World, change, clique, edit, group, names, pod_clique_set, world_of
 
 
 def test_rolling_to_on_delete_in_mid_roll_closes_everything_and_deletes_no_more() -> None:
@@ -117,7 +117,9 @@ def test_whoever_is_out_keeps_its_turn_when_a_newer_template_comes() -> None:
     spec = view.set.spec
     assert spec is not None
     facts = read_facts(view, spec, world.now)
-    found = next_progress(spec, view.set.status, facts.replicas, stuck=(), out=(0, 1), now="now", paused=False)
+    found = next_progress(
+        spec, view.set.status, facts.replicas, stuck=(), out=(0, 1), taken=(1,), now="now", paused=False
+    )
     assert found is not None
     assert [each.replica_index for each in found.currently_updating] == [1]
 
@@ -176,3 +178,69 @@ def test_a_pod_that_is_deleted_while_the_clique_s_template_is_not_yet_written_co
     world.delete(POD, names(world.live("w-0-pc-a"))[0], force=True)
     world.settle(20)
     assert images(world, "w-0-pc-a") == ["v1", "v2"]
+
+
+def _rolled_in_replica_1(terminationDelay: str = "4h") -> tuple[World, Oracle]:  # noqa: N803 - as in a set
+    """Return a world in which a pod of replica 1 was taken as an update, and cannot come back."""
+    cliques = [clique("pc-a", 2, 1), clique("pc-b", 1)]
+    groups = [group("sg-x", ["pc-b"], 2, 1)]
+    body = pod_clique_set(cliques, groups, strategy=ROLLING_RECREATE, replicas=2, terminationDelay=terminationDelay)
+    world = world_of(body)
+    oracle = Oracle(world)
+    edit(world, "pc-a", "v2")
+    while not any(each.name.startswith("w-1-") for each in world.deleted):
+        world.settle(1)
+    world.cordoned = True
+    return world, oracle
+
+
+def test_a_replica_that_was_rolled_is_waited_for_although_the_strategy_changed_meanwhile() -> None:
+    world, oracle = _rolled_in_replica_1()
+    change(world, strategy=ON_DELETE)
+    world.settle(2)
+    assert "currentlyUpdating" not in world.status(SET, "w")["updateProgress"]
+    edit(world, ("pc-a", "pc-b"), "v3")
+    world.crash(names(world.live("w-0-pc-a"))[0])  # of two replicas something is missing, of one it was taken
+    world.settle(1)
+    world.forget()
+    change(world, strategy=ROLLING_RECREATE)
+    world.settle(1)
+    progress = world.status(SET, "w")["updateProgress"]
+    assert [each["replicaIndex"] for each in progress["currentlyUpdating"]] == [1]
+    world.settle(30)
+    gone = [each for each in world.deleted if each.name.startswith("w-0-sg-x-")]
+    assert not gone, "what was taken of replica 1 is not back"
+    world.cordoned = False
+    world.settle(300)
+    assert not oracle.faults
+    assert ended(world)
+    assert images(world, "w-0-sg-x-0-pc-b") == ["v3"]
+    assert "podGangStatuses" not in world.status(SET, "w")
+
+
+def test_a_replica_that_was_rolled_is_waited_for_no_longer_than_its_deadline() -> None:
+    world, oracle = _rolled_in_replica_1()
+    change(world, strategy=ON_DELETE)
+    world.settle(2)
+    world.settle(660, step=30)
+    assert "podGangStatuses" not in world.status(SET, "w")
+    edit(world, "pc-b", "v3")
+    change(world, strategy=ROLLING_RECREATE)
+    world.settle(30)
+    assert any(each.name.startswith("w-0-sg-x-") for each in world.deleted)
+    assert not oracle.faults
+
+
+def test_no_gang_is_terminated_under_on_delete_while_a_replica_that_was_rolled_is_not_back() -> None:
+    world, oracle = _rolled_in_replica_1(terminationDelay="30s")
+    world.frozen = set(names(world.live("w-0-pc-a")))
+    change(world, strategy=ON_DELETE)
+    world.settle(2)
+    for name in names(world.live("w-0-pc-a")):
+        world.crash(name)
+    world.settle(120)
+    assert not world.told("GangTerminated")
+    world.cordoned = False
+    world.settle(30)
+    assert [each.note.split()[0] for each in world.told("GangTerminated")] == ["w-0"]
+    assert not oracle.faults

@@ -28,7 +28,7 @@ def wanted(spec: dict[str, Any] | None = None) -> DesiredObject:
         "metadata": {"name": "x", "creationTimestamp": None},
         "spec": {"template": {"metadata": {"creationTimestamp": None}}, **(SPEC if spec is None else spec)},
     }
-    return DesiredObject(DEPLOYMENT.untyped(), manifest, "n", OWNER, owned_by_work=True)
+    return DesiredObject(DEPLOYMENT.untyped(), manifest, "n", OWNER, owned_by_work=True, recorded_uid="u")
 
 
 def config(condition: str = "OnSpokePresent", **paths: Any) -> ServerSideApplyConfig:
@@ -141,7 +141,7 @@ def test_no_text_makes_the_jq_parser_fail_in_another_way(text: str) -> None:
         steps = jq.parse(text)
     except jq.JqError:
         return
-    for place in jq.paths(steps, SPEC):
+    for place in jq.paths(steps, SPEC, lambda _: None):
         value: Any = SPEC
         for step in place:
             value = value[step]

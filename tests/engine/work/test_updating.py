@@ -23,7 +23,7 @@ OWNER = {"apiVersion": "w/v1", "kind": "AppliedManifestWork", "name": "r", "uid"
 def wanted(kind: Kind[Any] = CONFIG_MAP, *, owned_by_work: bool = True, **fields: Any) -> DesiredObject:
     metadata = {"name": "x", "namespace": "n", "uid": "nonsense", **fields.pop("metadata", {})}
     manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
-    return DesiredObject(kind.untyped(), manifest, "n", OWNER, owned_by_work)
+    return DesiredObject(kind.untyped(), manifest, "n", OWNER, owned_by_work, recorded_uid="u")
 
 
 def live(**fields: Any) -> dict[str, Any]:

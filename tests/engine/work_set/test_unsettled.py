@@ -4,7 +4,11 @@ Upstream deletes slices and makes them again, and moves clusters by taking them 
 says about the size of its groups is all there is to notice it by.
 """
 
+from datetime import timedelta
+
 from echelon.engine.plan import Delete
+from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
+from echelon.engine.rollout.subject import WriteOutcomes
 from tests.engine.work_set.world import PlacementState, World, per_group, progressive, writes_of
 
 THREE = [("", ["a", "b"]), ("", ["c", "d"]), ("", ["e", "f"])]
@@ -148,3 +152,48 @@ def test_a_cluster_that_nobody_lists_is_not_written_also_if_it_missed_its_deadli
         world.settle()
         assert world.at("2") == ["b", "x"]
         assert world.at("1") == ["a"]
+
+
+def refuse(world: World, cluster: str) -> None:
+    """Let the server refuse the work of a cluster; what is known of that afterwards is what the set itself says."""
+    refused = FailedWrite(world.rollout().revision, world.now, True, "no")
+    later = world.now + timedelta(hours=1)
+    world.outcomes = WriteOutcomes({cluster: refused}, next_try=later)
+    world.settle()
+    world.outcomes = WriteOutcomes(decode(world.annotations[FAILED_WRITES]), next_try=later)
+
+
+def test_what_stopped_a_rollout_is_remembered_while_its_cluster_is_in_no_decision() -> None:
+    world = World.of(THREE, per_group(maxConcurrency=1))
+    refuse(world, "a")
+    assert world.at("1") == []
+    for lost in ((0,), (0, 1, 2)):
+        lose(world, *lost)
+        world.settle()
+        assert "RolloutBlocked" in [each.type for each in world.told().conditions if each.status == "True"]
+        assert list(decode(world.annotations[FAILED_WRITES])) == ["a"]
+        assert world.at("1") == []
+    lose(world)
+    world.settle()
+    assert world.said("RolloutBlocked")[:2] == ("True", "MaxFailuresExceeded")
+
+
+def test_what_failed_on_a_cluster_that_nobody_selects_any_more_is_forgotten_when_that_is_certain() -> None:
+    world = World.of(THREE, per_group())
+    refuse(world, "a")
+    world.placements["p"].groups = [("", ["b"]), ("", ["c", "d"]), ("", ["e", "f"])]
+    world.settle()
+    assert FAILED_WRITES not in world.annotations
+    assert world.at("1") == ["b"]
+
+
+def test_a_failure_belongs_to_the_placement_where_its_cluster_was_last() -> None:
+    world = World.of(THREE, per_group(maxConcurrency=1))
+    world.placements["q"] = PlacementState([("", ["x", "y"])])
+    world.spec["placementRefs"].append({"name": "q", "rolloutStrategy": per_group(maxConcurrency=1)})
+    refuse(world, "x")
+    lose(world, 0)
+    world.placements["q"].groups = [("", ["y"])]
+    world.step()
+    assert FAILED_WRITES not in world.annotations, "q is certain that it does not want it"
+    assert "y" in world.at("1")

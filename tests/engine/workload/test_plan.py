@@ -20,9 +20,10 @@ from echelon.api.karmada import (
 )
 from echelon.api.meta import ObjectMeta
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, RolloutLedger, RolloutLedgerSpec
-from echelon.engine.align import ClusterLedger, Ledger, MemberView
+from echelon.engine.align import ClusterLedger, Ledger, MemberView, Round, Workload, align
 from echelon.engine.plan import Create, Patch, Plan, Together, Write
 from echelon.engine.rollout.control import PAUSED
+from echelon.engine.workload import alignment
 from echelon.engine.workload.manifests import base_of
 from echelon.engine.workload.names import BINDING_FINALIZER, MADE_BY, POLICY_NAME, PROPAGATION, PUSH_ID
 from echelon.engine.workload.overriding import Overridden
@@ -139,6 +140,21 @@ def test_a_plan_is_a_function_of_what_was_seen() -> None:
     assert plan(view, NOW) == plan(view, NOW)
 
 
+@pytest.mark.parametrize(("image", "rounds"), [("v1", 1), ("v2", 2)])
+def test_a_round_is_decided_twice_only_if_the_second_is_another_one(
+    image: str, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, decided = settled({"c1": 2, "c2": 3}, template=template(image, 2)), []
+
+    def counting(workload: Workload, *rest: Any) -> Round:
+        decided.append(workload)
+        return align(workload, *rest)
+
+    monkeypatch.setattr(alignment, "align", counting)
+    plan(view, NOW)
+    assert len(decided) == rounds
+
+
 def test_the_ledger_is_written_only_if_it_is_what_was_read() -> None:
     found = plan(settled({"c1": 2, "c2": 3}, template=template("v2", 2)), NOW)
     (write,) = [each for each in found.actions if isinstance(each, Patch) and "content" in each.body.get("spec", {})]
@@ -190,7 +206,7 @@ def test_an_override_that_touches_a_budget_writes_nothing() -> None:
     assert found.status is not None
     said = {each["type"]: each for each in found.status.body["status"]["conditions"]}
     assert said["RolloutAligned"]["reason"] == "OverrideConflict"
-    assert "c2: spec.replicas" in said["RolloutAligned"]["message"]
+    assert said["RolloutAligned"]["message"].endswith(": c2: spec.replicas is 5 by p")
 
 
 def test_each_cluster_gets_its_own_manifest() -> None:

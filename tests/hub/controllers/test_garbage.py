@@ -2,17 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.core import CONFIG_MAP, EVENT
 from echelon.api.namespaces import NAMESPACE
 from echelon.fleet.loop import run
+from echelon.hub import controllers
 from echelon.hub.client import InProcessClient
-from echelon.hub.controllers import run_controllers
+from echelon.hub.controllers import FOLLOWED_AT_ONCE, run_controllers
+from echelon.hub.controllers.garbage import GarbageCollector
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
+from echelon.hub.storage.store import Change, Key
 from echelon.kube.client import DeleteOptions, MergePatch
 from echelon.kube.errors import NotFound
 
@@ -149,6 +154,42 @@ def test_what_was_left_half_done_is_finished_by_the_next_controller() -> None:
         keeping.cancel()
 
     run(main())
+
+
+def test_however_much_there_is_to_look_at_others_have_their_turn_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Key] = []
+
+    class Listening(GarbageCollector):
+        def follow(self, change: Change) -> None:
+            heard.append(change.entry.key)
+            super().follow(change)
+
+    class Steps(list[tuple[float, str]]):
+        """Of each step of the event loop: how much was heard before it."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.heard: list[int] = []
+
+        def append(self, _: tuple[float, str]) -> None:
+            self.heard.append(len(heard))
+
+    monkeypatch.setattr(controllers, "GarbageCollector", Listening)
+
+    async def main() -> None:
+        cluster = memory_cluster(seed=1)
+        await bootstrap(cluster)
+        client = InProcessClient(cluster, ROOT)
+        for number in range(2 * FOLLOWED_AT_ONCE):
+            await create(client, f"m{number}")
+        keeping = asyncio.create_task(run_controllers(cluster))
+        await asyncio.sleep(SETTLED_SECONDS)
+        keeping.cancel()
+
+    steps = Steps()
+    run(main(), trace=steps)
+    assert len(heard) > 2 * FOLLOWED_AT_ONCE
+    assert max(after - before for before, after in pairwise(steps.heard)) == FOLLOWED_AT_ONCE
 
 
 def test_a_namespace_ends_when_its_last_object_lets_go() -> None:

@@ -101,14 +101,14 @@ def test_so_is_an_admission_policy() -> None:
 
 def test_what_was_accepted_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    evaluate = cel.Rules.evaluate
+    walk = cel.Rules.walk
 
-    def counted(self: cel.Rules, obj: object, *others: Any, **more: Any) -> Any:
+    def counted(self: cel.Rules, found: Any, obj: object, *others: Any, **more: Any) -> Any:
         asked.append(obj)
-        return evaluate(self, obj, *others, **more)
+        return walk(self, found, obj, *others, **more)
 
     async def scenario(client: InProcessClient, made: JSONObject) -> None:
-        monkeypatch.setattr(cel.Rules, "evaluate", counted)
+        monkeypatch.setattr(cel.Rules, "walk", counted)
         await patch(client, uid=made["metadata"]["uid"])
         assert asked == []
         await patch(client, labels={"a": "b"})

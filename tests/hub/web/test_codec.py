@@ -136,7 +136,7 @@ tagged: !!str 5
 
 def test_flow_style_is_yaml_even_if_it_begins_like_json() -> None:
     assert codec.decode_body(b"{a: 1, 'b': [on]}", YAML) == {"a": 1, "b": [True]}
-    assert codec.duplicates(b"{a: 1, a: 2}", YAML) == ["a"]
+    assert codec.read(b"{a: 1, a: 2}", YAML).repeated == ["a"]
 
 
 def test_aliases_and_merges_expand_into_separate_copies() -> None:
@@ -187,11 +187,11 @@ def test_hostile_or_broken_yaml_is_refused_with_the_reason(data: bytes, why: str
 
 def test_repeated_keys_are_found_with_their_paths_when_asked() -> None:
     data = b'{"a":1,"b":{"c":1,"c":2},"a":[{"x":1},{"x":1,"x":2,"x":3}]}'
-    assert codec.duplicates(data) == ["b.c", "a", "a[1].x"]
+    assert codec.read(data).repeated == ["b.c", "a", "a[1].x"]
     assert codec.decode_body(data) == {"a": [{"x": 1}, {"x": 3}], "b": {"c": 2}}
     text = b"a: 1\nb:\n  c: 1\n  c: 2\na:\n- x: 1\n- {x: 1, x: 2}\n"
-    assert codec.duplicates(text, YAML) == ["b.c", "a", "a[1].x"]
-    assert codec.duplicates(b'{"a":{"b":1},"c":{"b":1}}') == []
+    assert codec.read(text, YAML).repeated == ["b.c", "a", "a[1].x"]
+    assert not codec.read(b'{"a":{"b":1},"c":{"b":1}}').repeated
 
 
 @given(OBJECTS)
@@ -224,4 +224,4 @@ def test_any_bytes_decode_or_are_a_bad_request(data: bytes) -> None:
         except BadRequest:
             continue
         codec.encode(value)
-        codec.duplicates(data, media)
+        codec.read(data, media)

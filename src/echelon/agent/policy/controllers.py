@@ -83,6 +83,8 @@ class PolicySync:
     # Whoever wrote something goes on from there, and need not be told of it.
 
     def _replica_changed(self, delta: Delta[PolicyDocument]) -> None:
+        if delta.new is None:
+            self._known_replicas.ended(delta.object)
         if delta.new is None or not self._known_replicas.knows(delta.new):
             self.workers.queue.add(delta.object.metadata.name)
 

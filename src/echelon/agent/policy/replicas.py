@@ -10,9 +10,10 @@ from echelon.agent.newest_objects import NewestObjects
 from echelon.agent.settings import HUB_MANAGER
 from echelon.api.base import JSONObject
 from echelon.api.keys import Key
+from echelon.api.versions import newer
 from echelon.engine.policy_member.documents import POLICY_DOCUMENT, PolicyDocument, content_mark
 from echelon.kube.client import Client, MergePatch, WriteOptions
-from echelon.kube.errors import NotFound
+from echelon.kube.errors import Forbidden, NotFound
 from echelon.kube.informer import Informer
 
 
@@ -25,6 +26,7 @@ class Replicas:
         self._options = WriteOptions(field_manager=HUB_MANAGER)
         self._newest = NewestObjects(hub, informer, self._options)
         self._confirmed: dict[str, Hashable] = {}  # what the hub had when it was last asked, by name
+        self._ended: dict[str, str] = {}  # the last versions of those whose end was heard of
 
     def newest(self, name: str) -> PolicyDocument | None:
         """Return a replica in the newest state that is known."""
@@ -49,8 +51,22 @@ class Replicas:
         self._confirmed[after.metadata.name] = content_mark(after)
         return after
 
+    def ended(self, replica: PolicyDocument) -> None:
+        """Hear of the end of a replica."""
+        self._ended[replica.metadata.name] = replica.metadata.resource_version
+
     async def is_gone(self, name: str) -> bool:
         """Ask whether the hub has a replica no more."""
+        try:
+            return await self._ask_whether_gone(name)
+        except Forbidden:
+            # A cluster that leaves the fleet loses its replicas, and with them the right to ask. What was heard of the
+            # end has to do then, or they would be enforced for ever; unless it is older than the replica was.
+            if name in self._ended and newer(self._informer.reached, self._ended[name]):
+                return True
+            raise
+
+    async def _ask_whether_gone(self, name: str) -> bool:
         # A hub that serves no policies has not deleted any: it may have been replaced, and not be ready yet.
         await self._hub.list(POLICY_DOCUMENT, self._informer.namespace, limit=1)
         try:
@@ -70,3 +86,4 @@ class Replicas:
         """Let go of what is remembered about a replica."""
         self._newest.forget(name)
         self._confirmed.pop(name, None)
+        self._ended.pop(name, None)

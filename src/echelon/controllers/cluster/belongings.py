@@ -1,6 +1,9 @@
 """What the hub has for a cluster that it accepted: namespaces, and the rights of its agent in them.
 
-The rights are as few as possible, see `registration`.
+The rights are as few as possible, see `registration`. What an agent may do in its namespaces is the same for all of
+them, so it is in two roles that are the hub's and never change: whoever gives these rights needs the right to bind
+these two roles, and not the right to give any. What it may do with its own cluster has that cluster's name in it; the
+controller has these rights itself, and so may give them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from echelon.api.karmada import GROUP as EXECUTION
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import GROUP as POLICY
-from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING
 from echelon.api.rbac import GROUP as RBAC
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.work import GROUP as WORK
@@ -21,6 +24,8 @@ from echelon.engine.cluster_health import LEASE_NAME
 from echelon.engine.workload.names import execution_namespace
 
 ACCOUNT = "echelon-agent"
+AGENT_ROLE, WORKLOADS_ROLE = "echelon:agent", "echelon:agent-workloads"
+ROLE_LABEL = "echelon.dev/agent-role"
 
 
 def agent_group(cluster: str) -> str:
@@ -44,10 +49,27 @@ def desired_objects(name: str) -> list[DesiredObject]:
     return [
         _object(name, NAMESPACE, name, "", {}),
         _object(name, SERVICE_ACCOUNT, ACCOUNT, name, {}),
-        _object(name, ROLE, inside, name, {"rules": _rules_inside()}),
-        _object(name, ROLE_BINDING, inside, name, _grant("Role", inside, name)),
+        _object(name, ROLE_BINDING, inside, name, _grant(AGENT_ROLE, name)),
         _object(name, CLUSTER_ROLE, everywhere, "", {"rules": _rules_everywhere(name)}),
-        _object(name, CLUSTER_ROLE_BINDING, everywhere, "", _grant("ClusterRole", everywhere, name)),
+        _object(name, CLUSTER_ROLE_BINDING, everywhere, "", _grant(everywhere, name)),
+    ]
+
+
+def fixed_roles() -> list[DesiredObject]:
+    """Return the roles of all agents in their namespaces."""
+    rules = {AGENT_ROLE: _rules_inside(), WORKLOADS_ROLE: _rules_for_workloads()}
+    return [
+        DesiredObject(
+            CLUSTER_ROLE,
+            name,
+            "",
+            {
+                **CLUSTER_ROLE.type_meta,
+                "metadata": {"name": name, "labels": {ROLE_LABEL: name.partition(":")[2]}},
+                "rules": found,
+            },
+        )
+        for name, found in rules.items()
     ]
 
 
@@ -56,8 +78,7 @@ def desired_for_workloads(name: str) -> list[DesiredObject]:
     inside, namespace = f"open-cluster-management:{name}:agent", execution_namespace(name)
     return [
         _object(name, NAMESPACE, namespace, "", {}),
-        _object(name, ROLE, inside, namespace, {"rules": _rules_for_workloads()}),
-        _object(name, ROLE_BINDING, inside, namespace, _grant("Role", inside, name)),
+        _object(name, ROLE_BINDING, inside, namespace, _grant(WORKLOADS_ROLE, name)),
     ]
 
 
@@ -101,11 +122,11 @@ def _rule(group: str, resources: list[str], verbs: list[str], name: str = "") ->
     return {**rule, "resourceNames": [name]} if name else rule
 
 
-def _grant(kind: str, role: str, cluster: str) -> JSONObject:
+def _grant(role: str, cluster: str) -> JSONObject:
     return {
         "subjects": [
             {"kind": "Group", "apiGroup": RBAC, "name": agent_group(cluster)},
             {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": cluster},
         ],
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "roleRef": {"apiGroup": RBAC, "kind": CLUSTER_ROLE.kind, "name": role},
     }

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable
 from math import inf
 
+from prometheus_client import CollectorRegistry, Gauge
+
 from echelon.api.cluster import ManagedCluster
 from echelon.api.coordination import Lease
 from echelon.controllers.cluster.heartbeats import Heartbeats
@@ -20,6 +22,24 @@ LOOK_SECONDS = 1.0  # from one look to the next at least
 CALM_SECONDS = 5.0  # and at most: who is silent may become most of the fleet because others leave
 
 _log = logging.getLogger(__name__)
+
+
+class SilenceMetrics:
+    """How much of the fleet is silent, for Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, what: str) -> Gauge:
+            return Gauge(name, what, registry=registry)
+
+        self._heard = gauge("echelon_clusters_heard", "Clusters that were heard in the last day.")
+        self._silent = gauge("echelon_clusters_silent", "Those of them that have missed two renewals of their lease.")
+        self._held = gauge("echelon_unreachable_taints_held", "1 while so many are silent that none is tainted.")
+
+    def show(self, found: Silence) -> None:
+        """Show what was found."""
+        self._heard.set(found.heard)
+        self._silent.set(found.silent)
+        self._held.set(found.of_most)
 
 
 class FleetSilence:
@@ -45,11 +65,7 @@ class FleetSilence:
         self._heartbeats = heartbeats
         self._share = share
         self._changed = changed
-        self._gauges = (
-            metrics.gauge("echelon_clusters_heard", "Clusters that were heard in the last day."),
-            metrics.gauge("echelon_clusters_silent", "Those of them that have missed two renewals of their lease."),
-            metrics.gauge("echelon_unreachable_taints_held", "1 while so many are silent that none is tainted."),
-        )
+        self._metrics = metrics.own(SilenceMetrics)
 
     async def run(self) -> None:
         """Look at the fleet until cancelled."""
@@ -64,8 +80,7 @@ class FleetSilence:
     def _look(self, now: float) -> None:
         before, found = self.silence, silence(self._heartbeats.last(), now, self._share)
         self.silence = found
-        for gauge, value in zip(self._gauges, (found.heard, found.silent, int(found.of_most)), strict=True):
-            gauge.set(value)
+        self._metrics.show(found)
         if found.of_most == (before is not None and before.of_most):
             return
         if found.of_most:

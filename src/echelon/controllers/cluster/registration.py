@@ -14,7 +14,7 @@ A cluster that is deleted leaves in an order of its own, for which it is given a
 it: whoever deletes it together with what it owns would revoke them before they have served their purpose.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,11 +27,24 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.meta import Condition
 from echelon.api.namespaces import NAMESPACE, Namespace
-from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRole
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.api.versions import newer
 from echelon.api.work import MANIFEST_WORK, ManifestWork
-from echelon.controllers.cluster.belongings import DesiredObject, desired_for_workloads, desired_objects
+from echelon.controllers.cluster.belongings import (
+    ROLE_LABEL,
+    DesiredObject,
+    desired_for_workloads,
+    desired_objects,
+    fixed_roles,
+)
+from echelon.controllers.cluster.cluster_namespaces import (
+    EXECUTION_READY,
+    NAMESPACE_READY,
+    is_barred,
+    namespace_conditions,
+    strange_namespaces,
+)
 from echelon.controllers.cluster.leaving import (
     CLUSTER_LABEL,
     NamespaceGuard,
@@ -44,7 +57,7 @@ from echelon.controllers.cluster.leaving import (
 from echelon.controllers.cluster.patches import patch_of
 from echelon.controllers.context import ControllerContext
 from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
-from echelon.engine.plan import NOTHING, Action, Apply, Delete, Patch, Plan, Write
+from echelon.engine.plan import NOTHING, Action, Apply, Create, Delete, Patch, Plan, Write
 from echelon.engine.workload.names import LONGEST_CLUSTER_NAME, cluster_of, execution_namespace
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
@@ -53,17 +66,15 @@ KINDS: tuple[Kind[Any], ...] = (MANAGED_CLUSTER, MANIFEST_WORK)
 OPTIONAL_KINDS: tuple[Kind[Any], ...] = (EXECUTION_WORK,)
 NAME = "cluster-registration"
 ACCEPTED = "HubAcceptedManagedCluster"
-EXECUTION_READY = "WorkloadNamespaceReady"
 WORKERS = 8
 # A server tells at least every minute how far a cache has come.
 _UNCERTAIN = timedelta(seconds=60)
 
-_MADE: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+_MADE: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
 # The bindings first: a role that nobody has is harmless.
-_PERMISSIONS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE, ROLE)
+_PERMISSIONS: tuple[Kind[Any], ...] = (CLUSTER_ROLE_BINDING, ROLE_BINDING, CLUSTER_ROLE)
 # Of what we made, the fields that have to stay as we made them.
 _OWNED_FIELDS = {
-    ROLE.resource: ("rules",),
     CLUSTER_ROLE.resource: ("rules",),
     ROLE_BINDING.resource: ("role_ref", "subjects"),
     CLUSTER_ROLE_BINDING.resource: ("role_ref", "subjects"),
@@ -78,12 +89,14 @@ class RegistrationReconciler:
         clusters: Informer[ManagedCluster],
         works: Informer[ManifestWork],
         made: dict[str, Informer[Any]],
+        roles: Informer[ClusterRole],
         workload_works: Informer[Work] | None,
     ) -> None:
-        """`workload_works`: those of federated workloads, where the hub has them."""
+        """`roles`: those of all agents; `workload_works`: those of federated workloads, where the hub has them."""
         self._clusters = clusters
         self._works = works
         self._made = made
+        self._roles = roles
         self._workload_works = workload_works
 
     def plan(self, key: Key, now: datetime) -> Plan:
@@ -94,11 +107,15 @@ class RegistrationReconciler:
         if is_leaving(cluster):
             return plan_leaving(cluster, self._remaining(cluster), now)
         if cluster.spec.hub_accepts_client:
-            missing = [each for each in self._desired_objects(key.name) if not self._is_as_desired(each)]
+            strange = self._strange_namespaces(key.name)
+            desired = [each for each in self._desired_objects(key.name) if not is_barred(each, strange, key.name)]
+            missing = [each for each in desired if not self._is_as_desired(each)]
             # What is made without asking would outlive a cluster that has left meanwhile.
             first: list[Action] = [add_finalizer(cluster)] if missing or not has_finalizer(cluster) else []
-            actions = (action for each in missing for action in self._made_right(each))
-            return Plan((*first, *actions), self._said(cluster, now, accepted=True), status_waits=True)
+            actions = [action for each in (*self._missing_roles(), *missing) for action in self._made_right(each)]
+            said = self._said(cluster, now, accepted=True, strange=strange)
+            revoked = self._deletions(key.name, _PERMISSIONS, keep=desired)
+            return Plan((*revoked, *first, *actions), said, status_waits=True)
         # Rights go whatever the status says: the agent may write that.
         deletions = self._deletions(key.name, _PERMISSIONS)
         if not deletions and find_condition(cluster.status.conditions, ACCEPTED) is None:
@@ -157,13 +174,31 @@ class RegistrationReconciler:
     def _desired_objects(self, name: str) -> list[DesiredObject]:
         return [*desired_objects(name), *(desired_for_workloads(name) if self._has_workloads(name) else ())]
 
-    def _said(self, cluster: ManagedCluster, now: datetime, *, accepted: bool) -> Patch | None:
+    def _missing_roles(self) -> list[DesiredObject]:
+        """Return the roles of all agents that are not there. What they say there is for administrators to change."""
+        return [each for each in fixed_roles() if self._roles.get(Key("", each.name)) is None]
+
+    def _namespaces(self, name: str) -> dict[str, str]:
+        """Return the namespaces of a cluster, by the conditions that tell of them."""
+        found = {NAMESPACE_READY: name}
+        return found | {EXECUTION_READY: execution_namespace(name)} if self._has_workloads(name) else found
+
+    def _strange_namespaces(self, name: str) -> dict[str, str]:
+        """Return the namespaces of a cluster in which its agent gets no rights, and why."""
+        spaces = self._made[NAMESPACE.resource]
+        return strange_namespaces(name, {each: spaces.get(Key("", each)) for each in self._namespaces(name).values()})
+
+    def _said(
+        self, cluster: ManagedCluster, now: datetime, *, accepted: bool, strange: Mapping[str, str] | None = None
+    ) -> Patch | None:
         """Return what says whether the cluster was accepted, and what it has to do without."""
         stamp, name = condition_stamp(cluster.metadata.generation, now), cluster.metadata.name
         decision, status = ("Accepted", "True") if accepted else ("Denied", "False")
         said = [
             stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", f"{decision} by hub cluster admin"),
         ]
+        if strange is not None:
+            said += namespace_conditions(stamp, cluster.status.conditions, self._namespaces(name).items(), strange)
         if self._workload_works is not None and not self._has_workloads(name):
             why = (
                 f"Federated workloads cannot be sent to it: its name has {len(name)} characters, and at most "
@@ -172,10 +207,12 @@ class RegistrationReconciler:
             said.append(stamp.condition(EXECUTION_READY, "False", "ClusterNameTooLong", why))
         return _said_patch(cluster, said)
 
-    def _deletions(self, name: str, kinds: Sequence[Kind[Any]]) -> tuple[Delete, ...]:
+    def _deletions(
+        self, name: str, kinds: Sequence[Kind[Any]], keep: Sequence[DesiredObject] = ()
+    ) -> tuple[Delete, ...]:
         """Return what takes away what a cluster has of some kinds, in their order."""
         found = sorted(
-            (each for each in self._desired_objects(name) if each.kind in kinds),
+            (each for each in self._desired_objects(name) if each.kind in kinds and each not in keep),
             key=lambda each: kinds.index(each.kind),
         )
         return tuple(
@@ -197,6 +234,10 @@ class RegistrationReconciler:
     def _made_right(self, desired: DesiredObject) -> Iterator[Write]:
         """Yield what makes an object as it should be; the role of a binding cannot be changed, so it is made anew."""
         live = self._made[desired.kind.resource].get(Key(desired.namespace, desired.name))
+        if desired.kind is NAMESPACE:
+            # One that is there already is somebody else's, whatever the cache knew: nothing is given there.
+            yield Create(desired.kind, desired.body)
+            return
         bound = (ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource)
         if live is not None and desired.kind.resource in bound and _different(live, desired, ("role_ref",)):
             yield Delete(desired.kind, desired.name, desired.namespace, live.metadata.uid)
@@ -212,8 +253,10 @@ def cluster_registration_controller(context: ControllerContext) -> Controller:
     """Return a controller that lets clusters in."""
     clusters, works = context.informer(MANAGED_CLUSTER), context.informer(MANIFEST_WORK)
     made: dict[str, Informer[Any]] = {kind.resource: context.informer(kind, labels=CLUSTER_LABEL) for kind in _MADE}
+    made[NAMESPACE.resource] = context.informer(NAMESPACE)  # also those that are not labelled: they are in the way
+    roles = context.informer(CLUSTER_ROLE, labels=ROLE_LABEL)
     workload_works = context.informer(EXECUTION_WORK) if context.serves(EXECUTION_WORK) else None
-    reconciler = RegistrationReconciler(clusters, works, made, workload_works)
+    reconciler = RegistrationReconciler(clusters, works, made, roles, workload_works)
     writer = NamespaceGuard(context.client, reconciler.version_of)
     controller = context.controller(NAME, reconciler, client=writer, workers=WORKERS)
     controller.watch(clusters, when=_is_relevant)
@@ -229,8 +272,22 @@ def cluster_registration_controller(context: ControllerContext) -> Controller:
             when=lambda delta: reconciler.is_leaving(cluster_of(delta.object.metadata.namespace) or ""),
         )
     for informer in made.values():
-        controller.watch(informer, keys=lambda obj: (Key("", obj.metadata.labels.get(CLUSTER_LABEL, "")),))
+        controller.watch(informer, keys=_clusters_of)
+    controller.watch(
+        roles,
+        keys=lambda _: [Key("", each.metadata.name) for each in clusters.values()],
+        when=lambda delta: delta.new is None,
+    )
     return controller
+
+
+def _clusters_of(obj: Any) -> Iterator[Key]:
+    """Yield the clusters to which an object means something: by its label, and a namespace also by its name."""
+    meta = obj.metadata
+    names = [meta.labels.get(CLUSTER_LABEL)]
+    if isinstance(obj, Namespace):
+        names += [meta.name, cluster_of(meta.name)]
+    yield from (Key("", name) for name in dict.fromkeys(names) if name)
 
 
 def _is_relevant(delta: Delta[ManagedCluster]) -> bool:

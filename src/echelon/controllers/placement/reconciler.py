@@ -23,13 +23,15 @@ from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMe
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan, Verdict
 from echelon.controllers.placement.write_failures import Retry, WriteFailures
 from echelon.engine.placement import status
-from echelon.engine.placement.compiled import MAX_NAME
+from echelon.engine.placement.compiled import MAX_NAME, Unfinished
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.placement.desired import REGROUP_ANNOTATION, DesiredSlices, desired_slices
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.plan import NOTHING, Patch, Plan
 from echelon.kube.act import Failed, Written
 from echelon.kube.cache import key_of
+
+SLICE = 60_000  # what expressions may cost in one go: some 25 ms
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,13 @@ class PlacementPlan(RemovalPlan):
     publishes: DesiredSlices | None = None  # which decisions the writes lead to, if there are any
     must_retry: bool = False  # decisions could not be written, and that is tried again later
     scheduling_seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True)
+class AskingPlan(Plan):
+    """Nothing to do yet: expressions are being asked about the clusters, so many at a time."""
+
+    now: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,10 @@ class PlacementReconciler:
             return NOTHING
         ours = self._index.observe(placement)
         started = time.perf_counter()
-        schedule = self._index.scheduler.schedule(key, now)
+        try:
+            schedule = self._index.scheduler.schedule(key, now, SLICE)
+        except Unfinished:
+            return AskingPlan(look_again_after=timedelta(), now=now)
         seconds = time.perf_counter() - started
         if schedule is None:
             return NOTHING
@@ -118,6 +130,10 @@ class PlacementReconciler:
 
     def begin(self, key: Key, plan: Plan) -> None:
         """Hear that a plan begins to be carried out."""
+        if isinstance(plan, AskingPlan):
+            if plan.now is not None:
+                self._index.scheduler.advance(key, plan.now, SLICE)
+            return
         if not isinstance(plan, RemovalPlan):  # there is nothing to plan any more
             self._settled.pop(key, None)
             self._recorder.forget(key)

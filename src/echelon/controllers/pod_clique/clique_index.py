@@ -11,6 +11,7 @@ what somebody made since then would be made again.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 
 import msgspec
@@ -125,8 +126,11 @@ class CliqueIndex:
         return sets if before is not None or after is not None else []
 
     def clique_changed(self, delta: Delta[JSONObject]) -> None:
-        """Follow a clique."""
-        if delta.new is None:
+        """Follow a clique. It is read when it changes: after a start a plan would have to read all of them at once."""
+        if delta.new is not None:
+            with suppress(msgspec.ValidationError):  # the plan tells of it
+                self.view(delta.new)
+        else:
             uid = uid_of(delta.object)
             self._views.pop(uid, None)
             self._last.pop(uid, None)

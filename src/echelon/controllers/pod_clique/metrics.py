@@ -4,6 +4,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from echelon.engine.pod_clique.view import SetView
 
+_STATES = ("live", "ready", "scheduled", "gated", "outdated")
+
 
 class PodCliqueMetrics:
     """The metrics of one controller."""
@@ -20,18 +22,18 @@ class PodCliqueMetrics:
     def show(self, view: SetView) -> None:
         """Show the pods of a set."""
         meta = view.set.metadata
-        counted = {"live": 0, "ready": 0, "scheduled": 0, "gated": 0, "outdated": 0}
+        live = ready = scheduled = gated = current = 0
         for clique in view.cliques.values():
             tally = clique.tally
-            counted["live"] += tally.live
-            counted["ready"] += tally.ready
-            counted["scheduled"] += tally.scheduled
-            counted["gated"] += tally.gated
-            counted["outdated"] += tally.live - tally.hashes.get(clique.hash, 0)
-        for state, number in counted.items():
+            live += tally.live
+            ready += tally.ready
+            scheduled += tally.scheduled
+            gated += tally.gated
+            current += tally.hashes.get(clique.hash, 0)
+        for state, number in zip(_STATES, (live, ready, scheduled, gated, live - current), strict=True):
             self._pods.labels(meta.namespace, meta.name, state).set(number)
 
     def forget(self, namespace: str, name: str) -> None:
         """Show nothing more of a set."""
-        for state in ("live", "ready", "scheduled", "gated", "outdated"):
+        for state in _STATES:
             self._pods.remove(namespace, name, state)

@@ -90,6 +90,7 @@ class SetObserver:
             autoscalers=caches.children(HORIZONTAL_POD_AUTOSCALER, uid),
             reread=self._is_reread(key, cliques.values()),
             failed=self._refusals.facts(key),
+            refused=self._refusals.cliques(key),
             held=self._refusals.held(key, now),
         )
 
@@ -101,11 +102,12 @@ class SetObserver:
         """Whether pods may be made.
 
         The set was read after others went, the pods of cliques that lack some are those that the server has, and none
-        of an earlier clique of the name is there.
+        of an earlier clique of such a name is there.
         """
-        if not self._reader.is_read(key, self._index.gone_at(key)) or self.unconfirmed(cliques):
+        if not self._reader.is_read(key, self._index.gone_at(key)):
             return False
-        return not self._index.has_leftovers(key.namespace, cliques)
+        lacking = [each for each in cliques if each.tally.live < each.replicas]
+        return not self.unconfirmed(lacking) and not self._index.has_leftovers(key.namespace, lacking)
 
     def unconfirmed(self, cliques: Iterable[CliqueView]) -> dict[str, str]:
         """Return the cliques that lack pods, as far as is known, and of which the server has not been asked yet.

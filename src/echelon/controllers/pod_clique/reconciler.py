@@ -106,7 +106,8 @@ class PodCliqueSetReconciler:
             gone, wrote = self._index.gone_at(key), self._wrote[key]
             since = wrote if newer(wrote, gone) else gone
             self._reader.request(key, since, self._observer.unconfirmed(view.cliques.values()))
-        return self._refusals.settle(key)
+        # While something is to be read first, pods are not planned, and not because nobody wants them.
+        return plan.read is None and self._refusals.settle(key)
 
     def answered(self, answer: Answer) -> None:
         """Hear what the server has of cliques."""

@@ -70,13 +70,19 @@ class Refusals:
             return ()
         return tuple(note.failed for _, note in sorted(notes.refused.items()))
 
+    def cliques(self, key: Key) -> frozenset[str]:
+        """Return the cliques of a set whose pods the server did not take."""
+        return frozenset(what.name for what, _ in self._pods(key))
+
     def held(self, key: Key, now: datetime) -> frozenset[str]:
-        """Return the cliques of a set whose pods are not tried yet, so that a plan makes those of others."""
+        """Return those of them whose pods are not tried yet, so that a plan makes those of others."""
+        return frozenset(what.name for what, note in self._pods(key) if note.next_try > now)
+
+    def _pods(self, key: Key) -> Iterator[tuple[What, _Note]]:
         notes = self._notes.get(key)
-        if notes is None:
-            return frozenset()
-        made = (POD.resource, "create")
-        return frozenset(w.name for w, note in notes.refused.items() if w[:2] == made and note.next_try > now)
+        for what, note in notes.refused.items() if notes is not None else ():
+            if what[:2] == (POD.resource, "create"):
+                yield what, note
 
     def hold_back(self, key: Key, plan: Plan, now: datetime) -> Plan:
         """Return a plan without what failed and is not due yet, and without what waits for that."""

@@ -27,6 +27,7 @@ from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Unavailable
 from echelon.kube.informer import Informer
 from echelon.kube.queue import WorkQueue
+from echelon.kube.serving import serve
 
 AT_ONCE = 4
 FIRST_SECONDS, LAST_SECONDS = 0.1, 15.0  # before a read that did not help is made again
@@ -112,17 +113,7 @@ class SetReader:
 
     async def run(self) -> None:
         """Read what is requested until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(AT_ONCE):
-                group.create_task(self._work(), name=f"reads of sets {number}")
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.get()
-            try:
-                await self._serve(key)
-            finally:
-                self._queue.done(key)
+        await serve(self._queue, self._serve, workers=AT_ONCE, name="reads of sets")
 
     async def _serve(self, key: Key) -> None:
         wanted = self._wanted.get(key)

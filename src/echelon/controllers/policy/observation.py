@@ -17,7 +17,6 @@ from echelon.api.policy import POLICY
 from echelon.api.policy_binding import PlacementBinding, PolicySet
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.times import parse_time
-from echelon.api.versions import newer
 from echelon.controllers.policy.hub_definition import HubDefinition
 from echelon.controllers.policy.replica_index import ReplicaIndex
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
@@ -35,7 +34,8 @@ from echelon.engine.policy.view import PolicyView, placing, read_revision, rule_
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import KnownDecisions, questions
 from echelon.engine.rollout.references import PlacementReference
-from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
+from echelon.engine.rollout.secret_data import restored
+from echelon.engine.rollout.stored_revision import StoredRevision, believed_revisions, is_revision_of
 from echelon.engine.rollout.subject import UnreadableHolding
 from echelon.kube.freshness import Freshness
 from echelon.kube.informer import Informer
@@ -124,7 +124,8 @@ class PolicyObserver:
             confirmed=confirmed,
         )
         losing = [replicas[each].uid for each in departed if replicas[each].terminating is None]
-        asked, after = questions(known, placements.values(), stale, losing, now)
+        forgotten = view.outcomes.content.keys() - listed  # whose failures would be
+        asked, after = questions(known, placements.values(), stale, [*losing, *forgotten], now)
         return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:
@@ -202,9 +203,9 @@ class PolicyObserver:
     def _revisions(self, key: Key, policy: RawPolicy) -> tuple[StoredRevision, ...]:
         stored = revisions_of(self._caches.revisions, POLICY, key)
         found = [read_revision(each) for each in stored if is_revision_of(each, POLICY, policy.metadata)]
-        # One that was let go after all that is known of the policy may have been let go by the end of the policy.
-        known, uid = self._caches.policies.reached, policy.metadata.uid
-        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
+        meta, known = policy.metadata, self._caches.policies.reached
+        believed = believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
+        return restored(believed, meta.annotations)
 
     def _unread(self, key: Key) -> dict[str, UnreadableHolding]:
         """Return the replicas of a policy that cannot be read, by cluster."""

@@ -18,6 +18,7 @@ from echelon.controllers.policy.observation import Caches, PolicyObserver
 from echelon.controllers.policy.replica_index import ReplicaIndex, policy_of
 from echelon.controllers.rollout import assembling
 from echelon.controllers.rollout.assembling import COLLECT_SECONDS, RolloutParts, look_again
+from echelon.controllers.rollout.metrics import RolloutStatus
 from echelon.controllers.rollout.reconciler import RolloutReconciler, is_asked_for
 from echelon.engine.policy.names import ROOT_LABEL, root_of
 from echelon.engine.policy.plan import plan, plan_gone
@@ -66,7 +67,9 @@ def policies_controller(context: ControllerContext) -> Controller:
         """Return the policies of which a cluster has replicas, and those that are out of place there."""
         return [policy_of(each) or key_of(each) for each in policies.values(cluster)]
 
-    controller = parts.controller("policies", reconciler, objects_in=partial(_roots, caches), holding=holding)
+    controller = parts.controller(
+        "policies", reconciler, objects_in=partial(_roots, caches), holding=holding, status=_status
+    )
     _follow_policies(controller, reconciler, caches)
     _follow_bindings(controller, reconciler, caches)
     controller.follow(definition.informer, partial(_definition_changed, definition, caches))
@@ -150,3 +153,7 @@ def _definition_changed(definition: HubDefinition, caches: Caches, delta: Delta[
     if delta.initial or not definition.changed(delta):
         return ()
     return [key_of(each) for each in _roots(caches)]
+
+
+def _status(found: RawPolicy) -> RolloutStatus:
+    return RolloutStatus(found.metadata, found.status.conditions, found.status.rollout)

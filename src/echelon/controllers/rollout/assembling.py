@@ -19,6 +19,7 @@ from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.rollout.bound_clusters import BoundClusters
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
 from echelon.controllers.rollout.decision_cache import DecisionCache
+from echelon.controllers.rollout.metrics import RolloutMetrics, RolloutStatus, Source
 from echelon.controllers.rollout.reconciler import (
     STATUS_SECONDS,
     HasMetadata,
@@ -137,10 +138,12 @@ class RolloutParts(Generic[T, I]):
         *,
         objects_in: Callable[[str], Iterable[T]],
         holding: Callable[[str], Iterable[Key]],
+        status: Callable[[T], RolloutStatus],
     ) -> Controller:
         """Return a controller that follows what all kinds follow.
 
-        `objects_in` returns the objects of a namespace, `holding` those of which a cluster holds something.
+        `objects_in` returns the objects of a namespace or all of them, `holding` those of which a cluster holds
+        something, `status` what an object says of its rollout.
         """
         bound = self.indexes.bound
         controller = self._context.controller(
@@ -156,6 +159,7 @@ class RolloutParts(Generic[T, I]):
             verify=reconciler.verify,
         )
         self._controllers.append(controller)
+        self._measure(controller, lambda: map(status, objects_in("")), status)
 
         def within(namespaces: Iterable[str], delta: Delta[Any]) -> list[Key]:
             if delta.initial:  # then the objects themselves are new, too
@@ -176,6 +180,17 @@ class RolloutParts(Generic[T, I]):
         controller.follow(self._cluster_sets, lambda delta: within(bound.set_changed(delta), delta))
         controller.follow(self._set_bindings, lambda delta: within(bound.binding_changed(delta), delta))
         return controller
+
+    def _measure(self, controller: Controller, shown: Source, status: Callable[[T], RolloutStatus]) -> None:
+        metrics, kind = RolloutMetrics.of(self._context.metrics), self._kind.kind
+
+        def changed(delta: Delta[T]) -> Iterable[Key]:
+            if delta.old is not None and delta.new is not None:
+                metrics.changed(kind, status(delta.old), status(delta.new))
+            return ()
+
+        controller.follow(self._objects, changed)
+        self._context.background.append(metrics.showing(kind, shown, self._context.clock))
 
 
 def look_again(controller: Controller, reconciler: RolloutReconciler[T, Any, Any], delta: Delta[T]) -> None:

@@ -30,6 +30,7 @@ from echelon.kube.clock import Clock
 from echelon.kube.errors import ApiError, NotFound, Unavailable
 from echelon.kube.freshness import Followed
 from echelon.kube.queue import WorkQueue
+from echelon.kube.serving import serve
 
 AT_ONCE = 4
 FIRST_SECONDS, LAST_SECONDS = 0.5, 30.0  # between two reads for one object
@@ -106,17 +107,7 @@ class ConsistentReader:
 
     async def run(self) -> None:
         """Read what is requested until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(AT_ONCE):
-                group.create_task(self._work(), name=f"consistent reads {number}")
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.get()
-            try:
-                await self._serve(key)
-            finally:
-                self._queue.done(key)
+        await serve(self._queue, self._serve, workers=AT_ONCE, name="consistent reads")
 
     async def _serve(self, key: Key) -> None:
         pending = self._pending.get(key)

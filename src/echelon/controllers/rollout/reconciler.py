@@ -24,6 +24,7 @@ from echelon.controllers.rollout.write_failures import WriteFailures
 from echelon.engine.plan import NOTHING, Plan, ReadRequest
 from echelon.engine.rollout.annotations import STATUS_ANNOTATION
 from echelon.engine.rollout.failed_writes import FAILED_WRITES
+from echelon.engine.rollout.secret_data import SECRET_DATA
 from echelon.kube.act import Failed, Written
 from echelon.kube.cache import key_of
 from echelon.kube.clock import Clock
@@ -35,7 +36,7 @@ STATUS_SECONDS = 1.0
 _STATUS = timedelta(seconds=STATUS_SECONDS)
 # Clocks and timers disagree about the last microseconds of a wait, and looking again and again bridges them badly.
 _LEAST = timedelta(milliseconds=10)
-_OWN_WORDS = frozenset((FAILED_WRITES, STATUS_ANNOTATION))  # annotations that nobody but us writes
+_OWN_WORDS = frozenset((FAILED_WRITES, SECRET_DATA, STATUS_ANNOTATION))  # annotations that nobody but us writes
 
 
 class HasMetadata(Protocol):

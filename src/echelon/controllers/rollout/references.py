@@ -33,12 +33,14 @@ class References:
     ) -> PlacementReference:
         """Return the reference of an object to a placement."""
         answer, error = self._reader.answer(key), self._reader.error(key)
+        view = self._decisions.view(Key(key.namespace, name), known, now)
+        left_out = view.left_out if view is not None else ""
         return PlacementReference(
             name,
             strategy,
-            self._decisions.view(Key(key.namespace, name), known, now),
+            view,
             may_be_torn(known, answer, now),
-            ignored(known),
+            "; ".join(filter(None, (ignored(known), left_out))),
             f"{name}: the hub does not tell which decisions there are: {error}" if error else "",
         )
 

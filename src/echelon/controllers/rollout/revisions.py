@@ -28,8 +28,9 @@ def revisions_informer(context: ControllerContext) -> Informer[ControllerRevisio
 
 
 def revisions_of(revisions: Informer[ControllerRevision], kind: Kind[Any], key: Key) -> list[ControllerRevision]:
-    """Return the revisions with the label of an object."""
-    return list(revisions.by_index("object", _index(kind, f"{key.namespace}.{key.name}")))
+    """Return the revisions with the label of an object, in its namespace: elsewhere others may write."""
+    labelled = revisions.by_index("object", _index(kind, f"{key.namespace}.{key.name}"))
+    return [each for each in labelled if each.metadata.namespace == key.namespace]
 
 
 def objects_of(revision: ControllerRevision, kind: Kind[Any]) -> list[Key]:

@@ -13,7 +13,6 @@ from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.keys import Key
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.times import parse_time
-from echelon.api.versions import newer
 from echelon.api.work import ManifestWork
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
@@ -26,7 +25,8 @@ from echelon.controllers.work_set.work_index import WorkIndex
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import questions
 from echelon.engine.rollout.references import PlacementReference
-from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
+from echelon.engine.rollout.secret_data import restored
+from echelon.engine.rollout.stored_revision import StoredRevision, believed_revisions, is_revision_of
 from echelon.engine.work_set.content import Content, read_content
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.engine.work_set.view import (
@@ -103,7 +103,8 @@ class WorkSetObserver:
             confirmed,
         )
         losing = [work.uid for each in departed for work in works[each] if not work.terminating]
-        asked, after = questions(known, refs, stale, losing, now)
+        forgotten = view.outcomes.content.keys() - listed  # whose failures would be
+        asked, after = questions(known, refs, stale, [*losing, *forgotten], now)
         return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:
@@ -123,9 +124,9 @@ class WorkSetObserver:
         found = [
             read_revision(each) for each in stored if is_revision_of(each, MANIFEST_WORK_REPLICA_SET, work_set.metadata)
         ]
-        # One that was let go after all that is known of the set may have been let go by the end of the set.
-        known, uid = self._caches.sets.reached, work_set.metadata.uid
-        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
+        meta, known = work_set.metadata, self._caches.sets.reached
+        believed = believed_revisions(found, owner=meta.uid, generation=meta.generation, known=known, objects=known)
+        return restored(believed, meta.annotations)
 
     def _name_conflicts(
         self, key: Key, refs: Iterable[PlacementReference], works: Mapping[str, object]

@@ -12,6 +12,7 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.rollout import assembling
 from echelon.controllers.rollout.assembling import COLLECT_SECONDS, RolloutParts, look_again
+from echelon.controllers.rollout.metrics import RolloutStatus
 from echelon.controllers.rollout.reconciler import is_asked_for
 from echelon.controllers.work_set.observation import Caches, WorkSetObserver
 from echelon.controllers.work_set.work_index import WorkIndex, owner_of
@@ -51,7 +52,7 @@ def work_sets_controller(context: ControllerContext) -> Controller:
         if (found := set_of(misfit.metadata.labels.get(SET_LABEL, ""))) is not None:
             controller.queue.add(Key(*found), after=COLLECT_SECONDS)
 
-    controller = parts.controller("work-sets", reconciler, objects_in=sets.values, holding=holding)
+    controller = parts.controller("work-sets", reconciler, objects_in=sets.values, holding=holding, status=_status)
     controller.follow(sets, set_changed)
     controller.watch(sets, when=is_asked_for)
     controller.follow(works, reconciler.content_changed)
@@ -66,3 +67,7 @@ def _users_of(caches: Caches, placement: Key) -> list[Key]:
         for each in caches.sets.values(placement.namespace)
         if any(ref.name == placement.name for ref in each.spec.placement_refs)
     ]
+
+
+def _status(found: WorkSet) -> RolloutStatus:
+    return RolloutStatus(found.metadata, found.status.conditions, found.status.rollout)

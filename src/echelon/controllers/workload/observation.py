@@ -31,8 +31,9 @@ from echelon.engine.plan import NOTHING, Plan
 from echelon.engine.rollout.annotations import WRITTEN_ANNOTATION
 from echelon.engine.rollout.decisions import KnownDecisions, questions
 from echelon.engine.rollout.references import PlacementReference
-from echelon.engine.rollout.stored_revision import StoredRevision, is_revision_of
+from echelon.engine.rollout.stored_revision import StoredRevision, believed_revisions, is_revision_of
 from echelon.engine.rollout.subject import UnreadableHolding
+from echelon.engine.work.health_state import number, part
 from echelon.engine.workload.names import (
     BINDING_NAME,
     BINDING_NAMESPACE,
@@ -128,7 +129,8 @@ class WorkloadObserver:
         )
         losing = [works[each].uid for each in departed & works.keys() if works[each].terminating is None]
         references = [placement] if placement is not None else []
-        asked, after = questions(known, references, [*stale], [*losing, *departed], now)
+        forgotten = view.outcomes.content.keys() - listed  # whose failures would be
+        asked, after = questions(known, references, [*stale], [*losing, *departed, *forgotten], now)
         return Observation(view, asked, after)
 
     def forget(self, key: Key) -> None:
@@ -205,9 +207,13 @@ class WorkloadObserver:
         found = [
             read_revision(each, document) for each in stored if is_revision_of(each, RESOURCE_BINDING, binding.metadata)
         ]
-        # One that was let go after all that is known of the binding may have been let go by the end of the binding.
-        known, uid = self._caches.bindings.reached, binding.metadata.uid
-        return tuple(each for each in found if each.owner == uid or not newer(each.version, known))
+        return believed_revisions(
+            found,
+            owner=binding.metadata.uid,
+            generation=number(part(document, "metadata"), "generation"),
+            known=self._caches.templates.reached(binding.spec.resource),
+            objects=self._caches.bindings.reached,
+        )
 
     def _unreachable(self, clusters: Iterable[str]) -> dict[str, str]:
         found = {}

@@ -17,14 +17,14 @@ from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.rollout.bound_clusters import BoundClusters
 from echelon.controllers.rollout.consistent_reader import ConsistentReader
 from echelon.controllers.rollout.decision_cache import DecisionCache
-from echelon.controllers.workload import templates as template_kinds
+from echelon.controllers.workload import template_caches
 from echelon.controllers.workload.claims import Claims
 from echelon.controllers.workload.meant_clusters import MeantClusters
 from echelon.controllers.workload.propagation_reconciler import Caches, Indexes, PropagationReconciler
-from echelon.controllers.workload.templates import Templates, key_for
+from echelon.controllers.workload.template_caches import PROPAGATED_KINDS, TemplateCaches, binding_of
 from echelon.engine.workload.hub_runs import hub_runs
 from echelon.kube.controller import Controller
-from echelon.kube.informer import Delta, Informer
+from echelon.kube.informer import Delta
 from echelon.kube.queue import Debounce
 
 NAME = "workload-propagation"
@@ -32,14 +32,14 @@ KINDS: tuple[Kind[Any], ...] = (
     PROPAGATION_POLICY,
     CLUSTER_PROPAGATION_POLICY,
     RESOURCE_BINDING,
-    *template_kinds.KINDS,
+    *PROPAGATED_KINDS,
     MANAGED_CLUSTER,
     MANAGED_CLUSTER_SET,
     MANAGED_CLUSTER_SET_BINDING,
     PLACEMENT,
     PLACEMENT_DECISION,
 )
-OPTIONAL_KINDS: tuple[Kind[Any], ...] = template_kinds.CLONE_SETS
+OPTIONAL_KINDS = template_caches.OPTIONAL_KINDS
 WORKERS = 4
 # A fleet changes cluster by cluster, and a division that followed each of them would move replicas more than once.
 COLLECTING = Debounce(quiet=0.1, longest=1.0, after_write=1.0)
@@ -49,7 +49,7 @@ ROUTINE_SECONDS = 1800.0
 def workload_propagation_controller(context: ControllerContext) -> Controller:
     """Return a controller that makes bindings."""
     caches = Caches(
-        Templates(context),
+        TemplateCaches.of(context, PROPAGATED_KINDS),
         context.informer(PROPAGATION_POLICY),
         context.informer(CLUSTER_PROPAGATION_POLICY),
         context.informer(RESOURCE_BINDING),
@@ -98,16 +98,9 @@ def workload_propagation_controller(context: ControllerContext) -> Controller:
     controller.follow(caches.policies, reconciler.policy_changed)
     controller.follow(caches.cluster_policies, reconciler.policy_changed)
     controller.follow(caches.bindings, reconciler.binding_changed)
-    for kind, informer in caches.templates.informers():
-        _watch_templates(controller, kind, informer)
+    for informer in caches.templates.informers.values():
+        controller.watch(informer, keys=lambda template: (binding_of(template),), when=_is_asked_for)
     return controller
-
-
-def _watch_templates(controller: Controller, kind: Kind[Any], informer: Informer[JSONObject]) -> None:
-    def keys(template: JSONObject) -> tuple[Key, ...]:
-        return (key_for(kind, template),)
-
-    controller.watch(informer, keys=keys, when=_is_asked_for)
 
 
 def _is_asked_for(delta: Delta[JSONObject]) -> bool:

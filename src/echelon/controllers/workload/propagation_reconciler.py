@@ -21,7 +21,7 @@ from echelon.controllers.rollout.reconciler import intent_of
 from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.workload.claims import Claims
 from echelon.controllers.workload.meant_clusters import MeantClusters
-from echelon.controllers.workload.templates import Templates
+from echelon.controllers.workload.template_caches import TemplateCaches, binding_of
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Emit, Plan, Reference
 from echelon.engine.rollout.decisions import believed_after, may_be_torn, read_request
@@ -42,7 +42,7 @@ from echelon.kube.informer import Delta, Informer
 class Caches:
     """What the binding of a template depends on."""
 
-    templates: Templates
+    templates: TemplateCaches
     policies: Informer[PropagationPolicy]
     cluster_policies: Informer[ClusterPropagationPolicy]
     bindings: Informer[ResourceBinding]
@@ -132,9 +132,9 @@ class PropagationReconciler:
             return ()
         selected = [
             key
-            for kind, _ in self._caches.templates.informers()
-            if any(selects_kind(each.spec.resource_selectors, kind.api_version, kind.kind) for each in states)
-            for key in self._caches.templates.keys(kind, claimant[0])
+            for (version, kind), informer in self._caches.templates.informers.items()
+            if any(selects_kind(each.spec.resource_selectors, version, kind) for each in states)
+            for key in map(binding_of, informer.values(claimant[0]))
         ]
         return dict.fromkeys((*self._indexes.claims.of(claimant), *selected))
 

@@ -13,6 +13,7 @@ from echelon.api.rollout_ledger import ROLLOUT_LEDGER, RolloutLedger
 from echelon.controllers.context import ControllerContext
 from echelon.controllers.rollout import assembling
 from echelon.controllers.rollout.assembling import COLLECT_SECONDS, RolloutParts, look_again
+from echelon.controllers.rollout.metrics import RolloutMetrics, RolloutStatus
 from echelon.controllers.rollout.reconciler import RolloutReconciler, is_asked_for
 from echelon.controllers.workload import override_policies, template_caches
 from echelon.controllers.workload.observation import Caches, WorkloadObserver, unreachable
@@ -77,12 +78,37 @@ def workloads_controller(context: ControllerContext) -> Controller:
         knowing=(ROLLOUT_LEDGER,),
     )
     controller = parts.controller(
-        "workloads", reconciler, objects_in=bindings.values, holding=partial(_concerned_by, caches, index)
+        "workloads",
+        reconciler,
+        objects_in=bindings.values,
+        holding=partial(_concerned_by, caches, index),
+        status=partial(_status, caches),
     )
     _follow_bindings(controller, reconciler, caches)
     _follow_works(controller, reconciler, caches)
+    _follow_ledgers(controller, context, ledgers)
     _follow_beside(controller, caches, index)
     return controller
+
+
+def _follow_ledgers(controller: Controller, context: ControllerContext, ledgers: Informer[RolloutLedger]) -> None:
+    """Count what becomes of clusters, which is told in ledgers and not in bindings."""
+    metrics = RolloutMetrics.of(context.metrics)
+
+    def told(ledger: RolloutLedger) -> RolloutStatus:
+        return RolloutStatus(ledger.metadata, (), ledger.status.rollout)
+
+    def changed(delta: Delta[RolloutLedger]) -> Iterable[Key]:
+        if delta.old is not None and delta.new is not None:
+            metrics.changed(RESOURCE_BINDING.kind, told(delta.old), told(delta.new))
+        return ()
+
+    controller.follow(ledgers, changed)
+
+
+def _status(caches: Caches, binding: ResourceBinding) -> RolloutStatus:
+    ledger = caches.ledgers.get(key_of(binding))
+    return RolloutStatus(binding.metadata, binding.status.conditions, ledger.status.rollout if ledger else None)
 
 
 def _follow_bindings(

@@ -57,7 +57,7 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
             return UnseenReach(revision)
         known = entry.revision
         condemned = entry.condemned.get(known, 0)
-        updated = min(view.updated, view.pods) if known else 0
+        updated = entry.updated
         return cls(
             seen=_Seen(view.available, updated, view.pods - updated, revision, comes_from(entry, revision)),
             floor=view.available,
@@ -65,7 +65,7 @@ class CloneSetReach(msgspec.Struct, frozen=True, gc=False):
             updated=updated_at_first(entry, revision),
             revision=known,
             same=bool(known),
-            promoted=known == revision and view.outdated == 0,
+            promoted=known == revision and updated == view.pods,
             condemned=condemned,
             condemned_before=sum(entry.condemned.values()) - condemned,
         )

@@ -67,9 +67,9 @@ def reason_for(member: Member, slack: Slack, unknown: Sequence[str], *, paused: 
     """Return why a cluster is not further than it is. What was granted to the `unknown` ones nobody knows."""
     target = member.target
     if not target.reachable:
-        charged = len(member.entry.grants)
+        charged = _counted(len(member.entry.grants), "grant")
         why = target.reason or "cannot be reached"
-        return Wait.UNREACHABLE, f"{why}; {charged} grants stay charged, and its last report counts"
+        return Wait.UNREACHABLE, f"{why}; is charged with {charged} all the same, and its last report counts"
     if member.unknown and not member.changed:
         return Wait.LEDGER, "has to report a new push, since what it was granted before is not known"
     if member.changed:
@@ -87,9 +87,10 @@ def reason_for(member: Member, slack: Slack, unknown: Sequence[str], *, paused: 
     if waiting:
         return _why_frozen(member, slack)
     if len(member.entry.grants) > 1 or member.entry.view is None or not member.entry.view.observed:
-        return Wait.REPORT, f"has {len(member.entry.grants)} grants that it might act on, and has to report the last"
+        outstanding = _counted(len(member.entry.grants), "grant")
+        return Wait.REPORT, f"has {outstanding} that it might act on, and has to report the last"
     if member.work:
-        return Wait.UPDATING, f"has {member.work} pods to update"
+        return Wait.UPDATING, f"has {_counted(member.work, 'pod')} to update"
     if member.available < member.replicas or member.pods != member.replicas:
         return Wait.UPDATING, f"{member.available} of {member.replicas} available, {member.pods} there"
     if not member.same:
@@ -99,10 +100,13 @@ def reason_for(member: Member, slack: Slack, unknown: Sequence[str], *, paused: 
 
 def _why_frozen(member: Member, slack: Slack) -> tuple[Wait, str]:
     if slack.available < 0:
-        return Wait.PODS, f"waits until {-slack.available} more pods are available, or sure to stay so, elsewhere"
+        return (
+            Wait.PODS,
+            f"waits for {_counted(-slack.available, 'more pod')} elsewhere to be available, or sure to stay so",
+        )
     if not slack.may_update and member.rolling:
         return Wait.PARTITION, "waits for the partition to be lowered, or for what others were promised to be known"
-    return Wait.BUDGET, f"waits for budget: {member.work} pods to update, and others hold all of it"
+    return Wait.BUDGET, f"waits for budget: {_counted(member.work, 'pod')} to update, and others hold all of it"
 
 
 def _why_not_resized(member: Member, slack: Slack) -> tuple[Wait, str]:
@@ -116,3 +120,7 @@ def _why_not_resized(member: Member, slack: Slack) -> tuple[Wait, str]:
     if slack.pods > 0 and member.rolling and not slack.may_update:
         return Wait.PARTITION, f"{way}; new pods would be updated ones, and the partition allows no more"
     return Wait.SURGE, f"{way}, and grows as pods go elsewhere"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -14,6 +14,8 @@ from echelon.engine.align.member import Member
 from echelon.engine.align.sums import Sums
 from echelon.engine.align.workload import OnDeficit
 
+_PASSES = 3
+
 
 def take_back(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:
     """Bring every sum that is overdrawn nearer to its limit."""
@@ -48,8 +50,11 @@ def _makes_anyway(sums: Sums, member: Member) -> int:
     And while there are more than there may be, as many as it has: a pause must not take what may be missing then. Only
     if that is not known for sure, nothing must be made that may have gone by now.
     """
-    wanted = member.out.replicas if member.out else 0
-    return max(wanted, member.told) if sums.too_many and member.has_reported else wanted
+    out = member.out
+    if out is None or not sums.too_many or not member.has_reported:
+        return out.replicas if out else 0
+    # Rolling, it is about to lose those that are more than it may have.
+    return max(out.replicas, member.told if out.paused else min(member.told, out.most))
 
 
 def _take_unavailability(sums: Sums, members: Sequence[Member], mode: OnDeficit) -> None:
@@ -58,26 +63,39 @@ def _take_unavailability(sums: Sums, members: Sequence[Member], mode: OnDeficit)
     What is on its way back already is known from the grants. Of what is missing beyond it, units that nobody has used
     are taken first, as many as are missing. If pods are missing all the same, a cluster may go on only when it has made
     up for all of them by itself: so whoever is the first has done it for the others, too, and nobody counts on pods
-    that may never come.
+    that may never come. What cannot be taken from one cluster is taken from the others.
     """
     moving = [each for each in members if each.reachable and each.want and each.may_take]
+    for _ in range(_PASSES):
+        failed = _take_missing(sums, members, moving, mode)
+        if not failed:
+            return
+        moving = [each for each in moving if each not in failed and not each.is_frozen]
+
+
+def _take_missing(sums: Sums, members: Sequence[Member], moving: Sequence[Member], mode: OnDeficit) -> list[Member]:
+    """Take what is missing from those that move; return those from which their part could not be taken."""
     left = [each.floor_to_come for each in members]
     missing = sums.budgets.least_available - sum(left)
     if missing <= 0:
-        return
+        return []
     kept = {each.name: floor for each, floor in zip(members, left, strict=True)}
     if mode is OnDeficit.FREEZE:
         for each in moving:
             if each.grant is not None and each.grant.least < kept[each.name] + missing:
                 _lower(sums, each, each.replicas + missing)
-        return
+        return []
     unused = [max(0, each.available - kept[each.name]) for each in moving]
     keeps = apportion(max(0, sum(unused) - missing), [each.work for each in moving], [0] * len(moving), unused)
     missing = max(0, missing - sum(unused))
+    failed = []
     for each, unit, keep in zip(moving, unused, keeps, strict=True):
         least = kept[each.name] + unit - keep + missing
         if each.grant is not None and each.grant.least < least:
             _lower(sums, each, least)
+            if not each.is_frozen and each.grant.least < min(least, kept[each.name] + unit):
+                failed.append(each)
+    return failed
 
 
 def _lower(sums: Sums, member: Member, least: int) -> bool:

@@ -61,7 +61,7 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
         view = entry.view
         if view is None:
             return UnseenReach(revision)
-        updated = min(view.updated, view.pods) if entry.revision else 0
+        updated = entry.updated
         outdated = view.pods - updated
         told = view.pods if view.told is None else view.told
         available = min(view.available, told)  # the others have yet to go

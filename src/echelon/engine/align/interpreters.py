@@ -28,7 +28,8 @@ InterpretRollingStatus: TypeAlias = Callable[[JSONObject], RollingStatus]
 class Interpreter:
     """How a kind says what it does. All four take the object as it is, after overrides.
 
-    `get_rolling_strategy` returns None for an object that does not roll: `Recreate`, `OnDelete`.
+    `get_rolling_strategy` returns None for an object that does not roll: `Recreate`, `OnDelete`. `strategy_path` is
+    where people find the fields of the strategy.
     """
 
     api_version: str
@@ -38,6 +39,7 @@ class Interpreter:
     revise_rolling_strategy: ReviseRollingStrategy
     interpret_rolling_status: InterpretRollingStatus
     template_hash: TemplateHash = template_hash
+    strategy_path: str = "spec"
 
 
 class AlreadyInterpreted(ValueError):
@@ -76,6 +78,7 @@ register(
         get_rolling_strategy=deployments.get_rolling_strategy,
         revise_rolling_strategy=deployments.revise_rolling_strategy,
         interpret_rolling_status=deployments.interpret_rolling_status,
+        strategy_path="spec.strategy.rollingUpdate",
     )
 )
 register(
@@ -86,6 +89,7 @@ register(
         get_rolling_strategy=stateful_sets.get_rolling_strategy,
         revise_rolling_strategy=stateful_sets.revise_rolling_strategy,
         interpret_rolling_status=stateful_sets.interpret_rolling_status,
+        strategy_path="spec.updateStrategy.rollingUpdate",
     )
 )
 register(
@@ -96,6 +100,7 @@ register(
         get_rolling_strategy=clone_sets.get_rolling_strategy,
         revise_rolling_strategy=clone_sets.revise_rolling_strategy,
         interpret_rolling_status=clone_sets.interpret_rolling_status,
+        strategy_path="spec.updateStrategy",
     )
 )
 register(
@@ -106,5 +111,6 @@ register(
         get_rolling_strategy=clone_sets.get_rolling_strategy_v1beta1,
         revise_rolling_strategy=clone_sets.revise_rolling_strategy_v1beta1,
         interpret_rolling_status=clone_sets.interpret_rolling_status,
+        strategy_path="spec.updateStrategy.rollingUpdate",
     )
 )

@@ -101,6 +101,21 @@ class ClusterLedger(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
         return any(not each.grant.revision and not each.drift for each in self.grants)
 
     @property
+    def updated(self) -> int:
+        """Pods of the revision of the snapshot, and those that can only become some: zero if that cannot be told.
+
+        Pods that died are missing from a status until they are made again. Where no other revision has any pods, they
+        come back with this one, so they are not outdated.
+        """
+        view, newest = self.view, self.newest
+        if view is None or not self.revision:
+            return 0
+        if not view.missing or newest is None or (newest.revision != self.revision and self.started):
+            return min(view.updated, view.pods)
+        alone = all(each == self.revision for each in self.former)
+        return min(view.updated + view.missing, view.pods) if alone else min(view.updated, view.pods)
+
+    @property
     def newest(self) -> Grant | None:
         """The last push."""
         for each in reversed(self.grants):

@@ -69,7 +69,7 @@ class Member:
         # The counts are those of what was sent last, and that is what is wanted.
         self.same = bool(self.out) and view is not None and entry.revision == self.want == self.revision
         self.pods = view.pods if view else 0
-        self.updated = view.updated if view and self.same else 0
+        self.updated = entry.updated if self.same else 0
         self.outdated = self.pods - self.updated
         self.share = self.replicas  # how many of its pods may be updated
         self.work = 0  # pods that have yet to be updated

@@ -102,12 +102,14 @@ def snapshot_of(
             pods=under_way.pods,
             available=under_way.available,
             updated=under_way.updated,
+            missing=0,
             told=under_way.told,
             resized=under_way.resized,
             settled=under_way.settled,
         )
     # A status that contradicts itself is believed where it promises less.
-    return replace(view, available=min(view.available, view.pods), updated=min(view.updated, view.pods), drift=drift)
+    available, updated = min(view.available, view.pods), min(view.updated, view.pods - view.missing)
+    return replace(view, available=available, updated=updated, drift=drift)
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=_MOST_PODS)]
@@ -139,6 +141,7 @@ class _ReadView(msgspec.Struct, frozen=True, rename="camel"):
     pods: _Count
     available: _Count
     updated: _Count
+    missing: _Count = 0
     told: _Count | None = None
     resized: tuple[_Count, _Count] | None = None
     settled: bool | None = None
@@ -151,7 +154,7 @@ def read_snapshot(status: JSONObject) -> MemberView | None:
         found = msgspec.convert(status.get(SNAPSHOT), _ReadView)
     except msgspec.ValidationError:
         return None
-    if max(found.available, found.updated) > found.pods or not found.uid:
+    if max(found.available, found.updated + found.missing) > found.pods or not found.uid:
         return None
     return msgspec.convert(msgspec.to_builtins(found), MemberView)
 

@@ -101,6 +101,7 @@ def _placed(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
         last = grants[-1]
         if not (last.drift and last.grant == view.drift):
             grants.insert(place + 1, Outstanding(view.drift, generation=view.generation, drift=True))
+            entry = _with_pods_of(entry, view.drift.revision)
     elif any(each.drift and each.generation < view.generation for each in grants[place + 1 :]):
         # It was put back: the push acts once more, after what had come over it.
         later = max(n for n, each in enumerate(grants) if each.drift and each.generation < view.generation)
@@ -109,6 +110,14 @@ def _placed(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
     elif not grants[place].generation or view.generation < grants[place].generation:
         grants[place] = replace(grants[place], generation=view.generation)
     return replace(entry, grants=tuple(grants))
+
+
+def _with_pods_of(entry: ClusterLedger, revision: str) -> ClusterLedger:
+    """What somebody else made of a push leaves pods behind that may have that template."""
+    newest = entry.newest
+    if revision in entry.former or (newest is not None and newest.revision == revision):
+        return entry
+    return replace(entry, former=(*entry.former, revision))
 
 
 def _with_unknown_push(entry: ClusterLedger, view: MemberView) -> ClusterLedger:
@@ -192,7 +201,7 @@ def _settled(entry: ClusterLedger, view: MemberView, family: Family, now: float,
     newest = entry.newest
     if newest is None or len(entry.grants) > 1 or not view.observed or view.push_id != newest.id:
         return entry if entry.quiet_since is None else replace(entry, quiet_since=None)
-    complete = entry.revision == newest.revision and not view.outdated
+    complete = entry.revision == newest.revision and entry.updated >= view.pods
     if complete and (entry.former or entry.returning):
         entry = replace(entry, former=(), returning=False)
     if family is Family.DEPLOYMENT:
@@ -235,7 +244,7 @@ def _sizes_known(entry: ClusterLedger, sizes: Sizes, *, complete: bool) -> Clust
     """
     grant = entry.grants[-1].grant
     view = entry.view
-    if grant.paused and view is not None and 0 < view.updated < view.pods:
+    if grant.paused and view is not None and 0 < entry.updated < view.pods:
         known = Sizes.only(grant)
     elif complete and sizes.revision == grant.revision:
         known = replace(sizes, lowest=sizes.revision_lowest, highest=sizes.revision_highest)

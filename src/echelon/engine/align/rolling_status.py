@@ -64,5 +64,6 @@ def view_of(obj: JSONObject, status: RollingStatus) -> MemberView:
         pods=max(status.replicas, status.told or 0),
         available=status.available,
         updated=status.updated,
+        missing=max(0, (status.told or 0) - status.replicas),
         told=status.told,
     )

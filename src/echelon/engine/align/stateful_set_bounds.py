@@ -62,7 +62,7 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
         if view is None:
             return UnseenReach(revision)
         known = entry.revision
-        updated = min(view.updated, view.pods) if known else 0
+        updated = entry.updated
         outdated = view.pods - updated
         here = known == revision
         before = (each.grant.replicas for each in entry.grants if each.grant.id <= view.push_id)

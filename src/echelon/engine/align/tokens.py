@@ -20,7 +20,7 @@ _MOST_OUTSTANDING = 12  # a member that answers nothing must not make the ledger
 
 def hand_out(sums: Sums, members: Sequence[Member]) -> None:
     """Let clusters roll out as far as the budgets allow."""
-    waiting = [each for each in members if each.work and _can_be_sent(each)]
+    waiting = [each for each in members if each.work and _is_to_be_updated(each) and _can_be_sent(each)]
     # Of equal averages those are served first that are under way, then by name.
     waiting.sort(key=lambda each: (each.is_frozen, each.name))
     if sums.repairing and sums.available < 0:
@@ -56,6 +56,14 @@ def drain(sums: Sums, member: Member) -> bool:
     if not member.replicas < replicas < member.available or surge < 1:
         return False
     return sums.admit(member, member.running(0, surge, 0, replicas), takes=True)
+
+
+def _is_to_be_updated(member: Member) -> bool:
+    """Whether there is any use in updating a member: of one that is left, the pods go as they are.
+
+    Only a Deployment in the middle of an update had better finish it: whatever else it is sent moves pods.
+    """
+    return member.selected or (isinstance(member.reach, DeploymentReach) and member.reach.several)
 
 
 def _can_be_sent(member: Member) -> bool:

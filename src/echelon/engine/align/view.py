@@ -28,6 +28,7 @@ class MemberView(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     pods: int
     available: int
     updated: int  # pods of the revision that was observed
+    missing: int = 0  # of the pods: those that have yet to be made, where nobody tells with which template
     told: int | None = None  # pods that its ReplicaSets are told to have, at most; while some go there may be more
     resized: tuple[int, int] | None = None  # the lowest and the highest ceiling that its ReplicaSets remember
     settled: bool | None = None
@@ -37,11 +38,6 @@ class MemberView(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     def observed(self) -> bool:
         """Whether the counts are of the spec in the snapshot."""
         return self.observed_generation >= self.generation
-
-    @property
-    def outdated(self) -> int:
-        """Pods of other revisions than the observed one."""
-        return max(0, self.pods - self.updated)
 
     def is_older_than(self, other: "MemberView") -> bool:
         """Tell whether a snapshot has nothing to say that another does not know better."""

@@ -4,6 +4,26 @@ The runtime is an optional dependency, so importing this never fails; compiling 
 """
 
 from echelon.engine.cel.library import Function
-from echelon.engine.cel.program import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
+from echelon.engine.cel.metering import PER_CALL, PER_OBJECT, Budget, Overrun
+from echelon.engine.cel.program import (
+    CEL_AVAILABLE,
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Program,
+    compile_expression,
+)
 
-__all__ = ["CEL_AVAILABLE", "CompileError", "EvaluationError", "Function", "Program", "compile_expression"]
+__all__ = [
+    "CEL_AVAILABLE",
+    "PER_CALL",
+    "PER_OBJECT",
+    "Budget",
+    "CompileError",
+    "CostExceeded",
+    "EvaluationError",
+    "Function",
+    "Overrun",
+    "Program",
+    "compile_expression",
+]

@@ -2,7 +2,8 @@
 
 CEL's runtime knows no types of ours, so a quantity, an address or a version is a map with one entry: its exact value in
 a canonical text. Equal values are equal maps, and everything else goes through the functions here. This module knows no
-CEL library: it lists functions with the names of their parameter types, and the evaluator registers them.
+CEL library: it lists functions with the names of their parameter types, for the compiler and for the evaluator. Those
+that take lists are metered, because what is in a list may be larger than the list.
 """
 
 import ipaddress
@@ -10,17 +11,21 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from echelon.api.formats import is_cidr, is_ip, is_uri
 from echelon.api.quantity import QuantityError, parse_quantity
+from echelon.engine.cel.metering import CHARACTERS, Meter
+from echelon.engine.cel.operators import FUNCTIONS as FUNCTIONS_OF_CEL
+from echelon.engine.cel.operators import fitting, kinds_of
+from echelon.engine.cel.patterns import find, find_all
+from echelon.engine.cel.values import equal, less, no_overload
 
 Value = dict[str, str]
+_ADDRESS = 25  # what reading an address costs
 
-MAX_SUBJECT = 16 * 1024  # characters that a pattern may search in
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(?:-((?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
@@ -37,6 +42,27 @@ class Function:
     returns: str
     run: Callable[..., Any]
     member: bool = True
+    metered: bool = False  # it takes the meter first, and pays for itself
+    cost: int = 5  # besides what going through its arguments costs
+
+    def implementation(self) -> Callable[..., Any]:
+        """Return what the evaluator calls, with the meter first."""
+        run, cost = self.run, self.cost
+        if self.metered:
+            return run
+
+        def paid(meter: Meter, *values: Any) -> Any:
+            meter.pay(cost)
+            for value in values:
+                if value.__class__ is str:
+                    meter.pay(len(value) // CHARACTERS)
+            try:
+                return run(*values)
+            except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+                # A map that is no address, a version that is no quantity.
+                raise no_overload() from error
+
+        return paid
 
 
 def _quantity(text: str) -> Value:
@@ -157,8 +183,12 @@ def _address(value: Value | str) -> Any:
     return ipaddress.ip_address(value if isinstance(value, str) else value["ip"])
 
 
+def _contains_address(value: Value, other: Value | str) -> bool:
+    return _address(_ip(other) if isinstance(other, str) else other) in _network(value)
+
+
 def _contains_network(value: Value, other: Value | str) -> bool:
-    outer, inner = _network(value), _network(other)
+    outer, inner = _network(value), _network(_cidr(other) if isinstance(other, str) else other)
     return outer.version == inner.version and bool(inner.subnet_of(outer))
 
 
@@ -166,64 +196,88 @@ def _ip_test(name: str) -> Callable[[Value], bool]:
     return lambda value: bool(getattr(_address(value), name))
 
 
-@lru_cache(maxsize=256)
-def _searchable(pattern: str) -> re.Pattern[str]:
-    """Compile for a backtracking engine; refuse what could take exponential time there."""
-    if re.search(r"\((?:[^()\\]|\\.)*[*+|}](?:[^()\\]|\\.)*\)(?:[*+]|\{[0-9]+,)", pattern):
-        raise ValueError(f"pattern {pattern!r} repeats a group that repeats or branches, which is not supported here")
-    try:
-        return re.compile(pattern, re.ASCII)
-    except re.error as error:
-        raise ValueError(f"illegal regex: {error}") from None
+def _is_sorted(meter: Meter, items: list[Any]) -> bool:
+    meter.traverse(items)
+    return not any(less(meter, other, one) for one, other in pairwise(items))
 
 
-def _subject(text: str) -> str:
-    if len(text) > MAX_SUBJECT:
-        raise ValueError(f"text of more than {MAX_SUBJECT} characters cannot be searched")
-    return text
+def _sum(meter: Meter, items: list[Any]) -> Any:
+    meter.pay(len(items))
+    if not items:
+        return 0
+    add = FUNCTIONS_OF_CEL["_+_"]
+    total = items[0]
+    for each in items[1:]:
+        run = fitting(add, kinds_of((total, each)))
+        if run is None or isinstance(each, str | bytes | list):
+            raise no_overload()
+        total = run(meter, total, each)
+    return total
 
 
-def _find(text: str, pattern: str) -> str:
-    found = _searchable(pattern).search(_subject(text))
-    return found[0] if found else ""
-
-
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [each[0] for each in _searchable(pattern).finditer(_subject(text))]
-    return found if limit < 0 else found[:limit]
-
-
-def _is_sorted(items: list[Any]) -> bool:
-    return all(one <= other for one, other in pairwise(items))
-
-
-def _extreme(pick: Callable[[list[Any]], Any], name: str) -> Callable[[list[Any]], Any]:
-    def run(items: list[Any]) -> Any:
+def _extreme(name: str, *, largest: bool) -> Callable[[Meter, list[Any]], Any]:
+    def run(meter: Meter, items: list[Any]) -> Any:
+        meter.traverse(items)
         if not items:
             raise ValueError(f"{name} called on empty list")
-        return pick(items)
+        best = items[0]
+        for each in items[1:]:
+            if less(meter, best, each) if largest else less(meter, each, best):
+                best = each
+        return best
 
     return run
 
 
-def _index_of(items: list[Any], item: object) -> int:
-    return next((index for index, each in enumerate(items) if each == item), -1)
+def _index_of(meter: Meter, items: list[Any], item: object) -> int:
+    meter.pay(len(items))
+    return next((index for index, each in enumerate(items) if equal(meter, each, item)), -1)
 
 
-def _last_index_of(items: list[Any], item: object) -> int:
-    return next((index for index in reversed(range(len(items))) if items[index] == item), -1)
+def _last_index_of(meter: Meter, items: list[Any], item: object) -> int:
+    meter.pay(len(items))
+    return next((index for index in reversed(range(len(items))) if equal(meter, items[index], item)), -1)
 
 
-def _contains_all(items: list[Any], others: list[Any]) -> bool:
-    return all(other in items for other in others)
+def _contains_all(meter: Meter, items: list[Any], others: list[Any]) -> bool:
+    meter.pay(len(items) * len(others))
+    return all(any(equal(meter, item, other) for item in items) for other in others)
 
 
-def _methods(names: str, parameters: Sequence[str], returns: str, run: Callable[..., Any]) -> list[Function]:
-    return [Function(name, tuple(parameters), returns, run) for name in names.split()]
+def _equivalent(meter: Meter, one: list[Any], other: list[Any]) -> bool:
+    return _contains_all(meter, one, other) and _contains_all(meter, other, one)
 
 
-def _functions(names: str, parameters: Sequence[str], returns: str, run: Callable[..., Any]) -> list[Function]:
-    return [Function(name, tuple(parameters), returns, run, member=False) for name in names.split()]
+def _intersects(meter: Meter, one: list[Any], other: list[Any]) -> bool:
+    meter.pay(len(one) * len(other))
+    return any(equal(meter, item, each) for item in one for each in other)
+
+
+def _methods(
+    names: str,
+    parameters: Sequence[str],
+    returns: str,
+    run: Callable[..., Any],
+    *,
+    metered: bool = False,
+    cost: int = 5,
+) -> list[Function]:
+    return [Function(name, tuple(parameters), returns, run, metered=metered, cost=cost) for name in names.split()]
+
+
+def _functions(
+    names: str,
+    parameters: Sequence[str],
+    returns: str,
+    run: Callable[..., Any],
+    *,
+    metered: bool = False,
+    cost: int = 5,
+) -> list[Function]:
+    return [
+        Function(name, tuple(parameters), returns, run, member=False, metered=metered, cost=cost)
+        for name in names.split()
+    ]
 
 
 FUNCTIONS: list[Function] = [
@@ -255,32 +309,38 @@ FUNCTIONS: list[Function] = [
         "getEscapedPath", ["value"], "string", _url_part(lambda parts: quote(parts.path, safe="/%:@!$&'()*+,;=~"))
     ),
     *_methods("getQuery", ["value"], "dyn", _url_part(lambda parts: parse_qs(parts.query, keep_blank_values=True))),
-    *_functions("ip", ["string"], "value", _ip),
-    *_functions("isIP", ["string"], "bool", _is(_ip)),
-    *_functions("ip.isCanonical", ["string"], "bool", lambda text: _ip(text)["ip"] == text),
-    *_methods("family", ["value"], "int", lambda value: _address(value).version),
-    *_methods("isLoopback", ["value"], "bool", _ip_test("is_loopback")),
-    *_methods("isUnspecified", ["value"], "bool", _ip_test("is_unspecified")),
-    *_methods("isLinkLocalUnicast", ["value"], "bool", _ip_test("is_link_local")),
-    *_functions("cidr", ["string"], "value", _cidr),
-    *_functions("isCIDR", ["string"], "bool", _is(_cidr)),
-    *_methods("containsIP", ["value", "string"], "bool", lambda net, ip: _address(_ip(ip)) in _network(net)),
-    *_methods("containsIP", ["value", "value"], "bool", lambda net, ip: _address(ip) in _network(net)),
-    *_methods("containsCIDR", ["value", "string"], "bool", lambda net, other: _contains_network(net, _cidr(other))),
-    *_methods("containsCIDR", ["value", "value"], "bool", _contains_network),
-    *_methods("ip", ["value"], "value", lambda net: {"ip": net["cidr"].partition("/")[0]}),
-    *_methods("prefixLength", ["value"], "int", lambda net: _network(net).prefixlen),
-    *_methods("masked", ["value"], "value", lambda net: {"cidr": str(_network(net))}),
-    *_methods("find", ["string", "string"], "string", _find),
-    *_methods("findAll", ["string", "string"], "list", _find_all),
-    *_methods("findAll", ["string", "string", "int"], "list", _find_all),
-    *_methods("isSorted", ["list"], "bool", _is_sorted),
-    *_methods("sum", ["list"], "dyn", sum),
-    *_methods("min", ["list"], "dyn", _extreme(min, "min")),
-    *_methods("max", ["list"], "dyn", _extreme(max, "max")),
-    *_methods("indexOf", ["list", "dyn"], "int", _index_of),
-    *_methods("lastIndexOf", ["list", "dyn"], "int", _last_index_of),
-    *_functions("sets.contains", ["list", "list"], "bool", _contains_all),
-    *_functions("sets.equivalent", ["list", "list"], "bool", lambda a, b: _contains_all(a, b) and _contains_all(b, a)),
-    *_functions("sets.intersects", ["list", "list"], "bool", lambda a, b: any(each in b for each in a)),
+    *_functions("ip", ["string"], "value", _ip, cost=_ADDRESS),
+    *_functions("isIP", ["string"], "bool", _is(_ip), cost=_ADDRESS),
+    *_functions("ip.isCanonical", ["string"], "bool", lambda text: _ip(text)["ip"] == text, cost=_ADDRESS),
+    *_methods("family", ["value"], "int", lambda value: _address(value).version, cost=_ADDRESS),
+    *_methods("isLoopback", ["value"], "bool", _ip_test("is_loopback"), cost=_ADDRESS),
+    *_methods("isUnspecified", ["value"], "bool", _ip_test("is_unspecified"), cost=_ADDRESS),
+    *_methods("isLinkLocalUnicast", ["value"], "bool", _ip_test("is_link_local"), cost=_ADDRESS),
+    *_functions("cidr", ["string"], "value", _cidr, cost=_ADDRESS),
+    *_functions("isCIDR", ["string"], "bool", _is(_cidr), cost=_ADDRESS),
+    *_methods("containsIP", ["value", "string"], "bool", _contains_address, cost=_ADDRESS),
+    *_methods("containsIP", ["value", "value"], "bool", _contains_address, cost=_ADDRESS),
+    *_methods(
+        "containsCIDR",
+        ["value", "string"],
+        "bool",
+        lambda net, other: _contains_network(net, _cidr(other)),
+        cost=_ADDRESS,
+    ),
+    *_methods("containsCIDR", ["value", "value"], "bool", _contains_network, cost=_ADDRESS),
+    *_methods("ip", ["value"], "value", lambda net: {"ip": net["cidr"].partition("/")[0]}, cost=_ADDRESS),
+    *_methods("prefixLength", ["value"], "int", lambda net: _network(net).prefixlen, cost=_ADDRESS),
+    *_methods("masked", ["value"], "value", lambda net: {"cidr": str(_network(net))}, cost=_ADDRESS),
+    *_methods("find", ["string", "string"], "string", find, metered=True),
+    *_methods("findAll", ["string", "string"], "list", find_all, metered=True),
+    *_methods("findAll", ["string", "string", "int"], "list", find_all, metered=True),
+    *_methods("isSorted", ["list"], "bool", _is_sorted, metered=True),
+    *_methods("sum", ["list"], "dyn", _sum, metered=True),
+    *_methods("min", ["list"], "dyn", _extreme("min", largest=False), metered=True),
+    *_methods("max", ["list"], "dyn", _extreme("max", largest=True), metered=True),
+    *_methods("indexOf", ["list", "dyn"], "int", _index_of, metered=True),
+    *_methods("lastIndexOf", ["list", "dyn"], "int", _last_index_of, metered=True),
+    *_functions("sets.contains", ["list", "list"], "bool", _contains_all, metered=True),
+    *_functions("sets.equivalent", ["list", "list"], "bool", _equivalent, metered=True),
+    *_functions("sets.intersects", ["list", "list"], "bool", _intersects, metered=True),
 ]

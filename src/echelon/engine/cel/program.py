@@ -1,7 +1,7 @@
 """CEL, behind a small interface: compile a text once, evaluate it with values.
 
-The runtime is an optional dependency, and no other module knows it. Evaluation is bounded: by the length of the text,
-and by the runtime's own limits on nesting and iterations.
+The runtime that compiles is an optional dependency, and no other module knows it. It cannot be stopped either, so what
+would keep it busy for long is refused before it sees it. Evaluation is our own, and metered.
 """
 
 import re
@@ -9,8 +9,12 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from echelon.api.base import JSON
+from echelon.engine.cel import operators, strings
+from echelon.engine.cel.checked import Node, read
+from echelon.engine.cel.evaluation import Frame, Planner
 from echelon.engine.cel.library import FUNCTIONS, Function
+from echelon.engine.cel.metering import Budget, Overrun
+from echelon.engine.cel.patterns import PATTERNS_AVAILABLE
 
 try:
     from cel_expr_python import cel
@@ -18,19 +22,16 @@ try:
 except ImportError:  # the extra is not installed
     cel = None
 
-CEL_AVAILABLE: Final = cel is not None
+CEL_AVAILABLE: Final = cel is not None and PATTERNS_AVAILABLE
 MAX_EXPRESSION_BYTES: Final = 5 * 1024
+COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
-# What this runtime calls a mistake, and what people know it as.
-_MISTAKES = (
-    (re.compile(r'Key not found in map : "?(?P<what>.*?)"?$'), "no such key: {what}"),
-    (re.compile(r"Index error: index=(?P<what>-?\d+)"), "index out of bounds: {what}"),
-    (re.compile(r"divide by zero(?P<what>)"), "division by zero{what}"),
-    (re.compile(r"modulus by zero(?P<what>)"), "modulus by zero{what}"),
-    (re.compile(r"No matching overloads found(?P<what>)"), "no such overload{what}"),
-    (re.compile(r"no_such_overload(?P<what>)"), "no such overload{what}"),
-    (re.compile(r"Iteration budget exceeded(?P<what>)"), "operation cancelled: actual cost limit exceeded{what}"),
-)
+_LITERAL = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_DOUBLING = re.compile(r"\b(?:optMap|optFlatMap)\s*\(")  # macros that repeat what they are called on
+_BINDING = re.compile(r"\b(?:bind|map|filter|all|exists|exists_one|optMap|optFlatMap)\s*\(")
+_SIGNS = re.compile(r"(?:[!-]\s*){65}")
+_LARGEST = 1 << 19  # characters that a text may stand for, when macros and types are written out
+_LONGEST_MESSAGE = 4096
 
 
 class CompileError(ValueError):
@@ -41,48 +42,60 @@ class EvaluationError(ValueError):
     """The expression has no value for these variables."""
 
 
+class CostExceeded(EvaluationError):
+    """The expression was stopped, because it costs more than it may."""
+
+    def __init__(self) -> None:
+        super().__init__(COST_EXCEEDED)
+
+
 class Program:
     """A compiled expression."""
 
-    def __init__(self, env: Any, text: str) -> None:
-        if len(text.encode("utf-8", "replace")) > MAX_EXPRESSION_BYTES:
-            raise CompileError(f"expression is longer than {MAX_EXPRESSION_BYTES} bytes")
+    def __init__(self, env: Any, planner: Planner, text: str) -> None:
+        _check_size(text)
         try:
-            self._expression = env.compile(text)
+            expression = env.compile(text)
+            self.node: Node = read(expression.serialize())
         except (RuntimeError, TypeError, ValueError) as error:
-            raise CompileError(_plain_compile_error(str(error))) from None
-        self._env = env
-        self.returns: str = self._expression.return_type().name()
+            raise CompileError(_plain_compile_error(str(error))[:_LONGEST_MESSAGE]) from None
+        self.returns: str = expression.return_type().name()
+        self._run = planner.plan(self.node)
 
-    def evaluate(self, /, **values: JSON) -> JSON:
+    def evaluate(self, /, **values: Any) -> Any:
         """Return the value; raise EvaluationError if there is none."""
-        return self.run(self.bind(values))
+        return self.run(values)
 
-    def bind(self, values: Mapping[str, JSON]) -> Any:
-        """Convert variables once, for several programs of the same kind."""
+    def run(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
+        """Return the value for these variables, as far as the budget allows."""
+        budget = Budget() if budget is None else budget
+        meter = budget.meter()
         try:
-            return self._env.Activation(dict(values))
-        except (RuntimeError, TypeError, ValueError, RecursionError) as error:
+            return self._run(Frame(dict(values), meter))
+        except Overrun:
+            raise CostExceeded from None
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise EvaluationError(str(error)) from None
-
-    def run(self, bound: Any) -> JSON:
-        """Evaluate with variables that were converted before."""
-        try:
-            result = self._expression.eval(bound)
-            if result.type() == cel.Type.ERROR:
-                raise EvaluationError(_plain_error(str(result.value())))
-            return result.plain_value()
-        except EvaluationError:
-            raise
-        except (RuntimeError, TypeError, ValueError, RecursionError) as error:
-            raise EvaluationError(_plain_error(str(error))) from None
+        finally:
+            budget.settle(meter)
 
 
 def compile_expression(text: str, variables: Iterable[str] = (), functions: Iterable[Function] = ()) -> Program:
     """Compile an expression over variables of any type; `functions` are known besides those of Kubernetes."""
     if not CEL_AVAILABLE:
         raise CompileError("CEL is not available: install the `cel` extra")
-    return Program(_environment(frozenset(variables), tuple(functions)), text)
+    more = tuple(functions)
+    return Program(_environment(frozenset(variables), more), _planner(more), text)
+
+
+def _check_size(text: str) -> None:
+    """Refuse what takes the compiler long: it cannot be stopped, and some texts stand for much longer ones."""
+    if len(text.encode("utf-8", "replace")) > MAX_EXPRESSION_BYTES:
+        raise CompileError(f"expression is longer than {MAX_EXPRESSION_BYTES} bytes")
+    bare = _LITERAL.sub("''", text)
+    doublings = max(len(_DOUBLING.findall(bare)), min(bare.count("{"), len(_BINDING.findall(bare))))
+    if len(bare) << min(doublings, 32) > _LARGEST or _SIGNS.search(bare):
+        raise CompileError("expression is too complex: use fewer macros, maps or signs in it")
 
 
 @lru_cache(maxsize=64)
@@ -97,6 +110,21 @@ def _environment(variables: frozenset[str], functions: tuple[Function, ...]) -> 
         *([_library("more", functions)] if functions else []),
     ]
     return cel.NewEnv(variables=dict.fromkeys(sorted(variables), cel.Type.DYN), extensions=extensions)
+
+
+@lru_cache(maxsize=8)
+def _planner(functions: tuple[Function, ...]) -> Planner:
+    """Collect what can be called: by name, and then by the kinds of the arguments."""
+    tables: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for found, table in zip((operators.FUNCTIONS, operators.METHODS), tables, strict=True):
+        table.update({name: dict(each) for name, each in found.items()})
+    for more, table in zip((strings.FUNCTIONS, strings.METHODS), tables, strict=True):
+        for name, each in more.items():
+            table.setdefault(name, {}).update(each)
+    for function in (*FUNCTIONS, *functions):
+        kinds = tuple("map" if kind == "value" else kind for kind in function.parameters)
+        tables[function.member].setdefault(function.name, {})[kinds] = function.implementation()
+    return Planner(*tables)
 
 
 @lru_cache(maxsize=8)
@@ -118,7 +146,7 @@ def _library(name: str, functions: tuple[Function, ...]) -> Any:
                 return_type=kinds[function.returns],
                 parameters=[kinds[kind] for kind in function.parameters],
                 is_member=function.member,
-                impl=function.run,
+                impl=function.run,  # declared, and never called: evaluation is our own
             )
         )
     return cel.CelExtension(name, [cel.FunctionDecl(called, each) for called, each in overloads.items()])
@@ -127,11 +155,3 @@ def _library(name: str, functions: tuple[Function, ...]) -> Any:
 def _plain_compile_error(text: str) -> str:
     text = re.sub(r"^[A-Z_]+: ", "", text)
     return re.sub(r" \[[A-Z_]+\]$", "", text).strip()
-
-
-def _plain_error(text: str) -> str:
-    text = re.sub(r"^[A-Z_]+: ", "", _plain_compile_error(text))
-    for pattern, plain in _MISTAKES:
-        if found := pattern.search(text):
-            return plain.format(what=found["what"])
-    return text

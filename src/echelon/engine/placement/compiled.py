@@ -4,9 +4,9 @@ Whatever a user can get wrong in a spec is found here, before any cluster is loo
 empty fleet too, and evaluating what was compiled cannot fail.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyroaring import BitMap
 
@@ -14,7 +14,6 @@ from echelon.api.labels import SelectorError
 from echelon.api.placement import Placement, PlacementSpec
 from echelon.api.scheduling import SpreadConstraint, Toleration
 from echelon.engine.placement import taints
-from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
 from echelon.engine.placement.scores import PolicyError, WeightedPrioritizers, compile_prioritizers
@@ -23,7 +22,14 @@ from echelon.engine.placement.selection import Selector, group_selector, selecto
 if TYPE_CHECKING:
     from echelon.engine.cel import Program
 
+MAX_TERMS: Final = 5_000  # of all selectors, and the values in them
+MAX_EXPRESSIONS: Final = 64
+MAX_CHARACTERS: Final = 8 * 1024  # of all expressions
 MAX_NAME = 63  # decisions carry the name of their placement as the value of a label
+
+
+class Unfinished(Exception):
+    """As much was done as was allowed, and something is left to do."""
 
 
 class Misconfigured(ValueError):
@@ -41,25 +47,10 @@ class Predicate:
 
     selector: Selector
     programs: tuple["Program", ...] = ()
+    index: int = 0  # among the predicates of its placement
 
-    def matches(self, cluster: Cluster, addons: ScoreIndex) -> bool:
-        """Tell whether a cluster matches; expressions are asked last, because they cost most."""
-        return self.selector.matches(cluster) and (not self.programs or self.agrees(cluster, addons))
 
-    def agrees(self, cluster: Cluster, addons: ScoreIndex) -> bool:
-        """Tell whether all expressions are true of a cluster."""
-        from echelon.engine.placement import expressions  # noqa: PLC0415 - see `_programs`
-
-        view = expressions.view(self.programs[0], cluster, addons)
-        return view is not None and all(expressions.matches(program, view) for program in self.programs)
-
-    def among(self, fleet: FleetIndex, clusters: BitMap, addons: ScoreIndex) -> BitMap:
-        """Return those of some clusters that match."""
-        found = self.selector.among(fleet, clusters)
-        if not self.programs:
-            return found
-        asked = (fleet.get(number) for number in found)
-        return BitMap([cluster.id for cluster in asked if cluster and self.agrees(cluster, addons)])
+Agrees: TypeAlias = Callable[[Predicate, Cluster], bool]  # whether all expressions of a predicate are true of a cluster
 
 
 @dataclass(frozen=True)
@@ -79,17 +70,24 @@ class CompiledPlacement:
         """Whether any field of a cluster may matter."""
         return any(predicate.programs for predicate in self.predicates)
 
-    def wants(self, cluster: Cluster, addons: ScoreIndex) -> bool:
-        """Tell whether a cluster matches any predicate, or there is none."""
-        return not self.predicates or any(predicate.matches(cluster, addons) for predicate in self.predicates)
+    def wants(self, cluster: Cluster, agrees: "Agrees") -> bool:
+        """Tell whether a cluster matches any predicate, or there is none; expressions are asked last."""
+        return not self.predicates or any(
+            predicate.selector.matches(cluster) and (not predicate.programs or agrees(predicate, cluster))
+            for predicate in self.predicates
+        )
 
-    def wanted(self, fleet: FleetIndex, clusters: BitMap, addons: ScoreIndex) -> BitMap:
+    def wanted(self, fleet: FleetIndex, clusters: BitMap, agrees: "Agrees") -> BitMap:
         """Return those of some clusters that match any predicate."""
         if not self.predicates:
             return clusters
         found = BitMap()
         for predicate in self.predicates:
-            found |= predicate.among(fleet, clusters - found, addons)
+            chosen = predicate.selector.among(fleet, clusters - found)
+            if predicate.programs:
+                asked = (fleet.get(number) for number in chosen)
+                chosen = BitMap([cluster.id for cluster in asked if cluster and agrees(predicate, cluster)])
+            found |= chosen
         return found
 
     def could_want(self, cluster: Cluster) -> bool:
@@ -101,6 +99,7 @@ def compile_placement(placement: Placement) -> CompiledPlacement:
     """Compile a placement; raise Misconfigured if the spec cannot be understood."""
     spec = placement.spec
     _check_limits(placement)
+    _check_terms(spec)
     predicates = _predicates(spec)
     try:
         taints.validate(spec.tolerations)
@@ -130,8 +129,26 @@ def _check_limits(placement: Placement) -> None:
         raise Misconfigured("Placement", f"spec.numberOfClusters: Invalid value: {limit}: {rule}")
 
 
+def _check_terms(spec: PlacementSpec) -> None:
+    """Refuse more than can be understood in one go."""
+    groups = spec.decision_strategy.group_strategy.decision_groups
+    wanted = [each.required_cluster_selector for each in spec.predicates]
+    grouped = [each.group_cluster_selector for each in groups]
+    selectors = [(each.label_selector, each.claim_selector) for each in wanted]
+    selectors += [(each.label_selector, each.claim_selector) for each in grouped]
+    count = sum(len(of_labels.match_labels) for of_labels, _ in selectors)
+    for of_labels, of_claims in selectors:
+        count += sum(1 + len(term.values) for term in (*of_labels.match_expressions, *of_claims.match_expressions))
+    if count > MAX_TERMS:
+        rule = f"the selectors of a placement may have at most {MAX_TERMS} terms and values"
+        raise Misconfigured("Predicate", f"spec.predicates: Too many: {count}: {rule}")
+
+
 def _predicates(spec: PlacementSpec) -> tuple[Predicate, ...]:
     found = []
+    _check_expressions(
+        [predicate.required_cluster_selector.cel_selector.cel_expressions for predicate in spec.predicates]
+    )
     for index, predicate in enumerate(spec.predicates):
         wanted = predicate.required_cluster_selector
         path = f"spec.predicates[{index}].requiredClusterSelector"
@@ -140,8 +157,16 @@ def _predicates(spec: PlacementSpec) -> tuple[Predicate, ...]:
         except SelectorError as error:
             raise Misconfigured("Predicate", _located(error, path)) from None
         programs = _programs(wanted.cel_selector.cel_expressions, f"{path}.celSelector")
-        found.append(Predicate(chosen, programs))
+        found.append(Predicate(chosen, programs, index))
     return tuple(found)
+
+
+def _check_expressions(texts: Sequence[Sequence[str]]) -> None:
+    """Refuse more than can be compiled in one go."""
+    count = sum(map(len, texts))
+    if count > MAX_EXPRESSIONS or sum(len(text) for each in texts for text in each) > MAX_CHARACTERS:
+        rule = f"a placement may have at most {MAX_EXPRESSIONS} expressions, of {MAX_CHARACTERS} characters together"
+        raise Misconfigured("Predicate", f"spec.predicates: Too many: {count}: {rule}")
 
 
 def _programs(texts: Sequence[str], path: str) -> tuple["Program", ...]:

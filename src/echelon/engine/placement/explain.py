@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pyroaring import BitMap
 
-from echelon.api.labels import Requirement
+from echelon.api.label_terms import Requirement
 from echelon.engine.placement import expressions
 from echelon.engine.placement.compiled import CompiledPlacement, Predicate
 from echelon.engine.placement.fleet import Cluster, FleetIndex
@@ -85,7 +85,9 @@ def _filtered(cluster: Cluster, schedule: Schedule, compiled: CompiledPlacement,
     if not schedule.eligibility.contains(cluster, decided=_decided(cluster, context)):
         names = ",".join(schedule.eligibility.names)
         return _Out("NotInClusterSet", f"is in none of the eligible cluster sets [{names}]")
-    if not compiled.wants(cluster, context.addons):
+    if not compiled.wants(
+        cluster, lambda predicate, each: expressions.all_match(predicate.programs, each, context.addons)
+    ):
         reasons = (
             f"predicates[{index}]: {_mismatch(predicate, cluster, context)}"
             for index, predicate in enumerate(compiled.predicates)
@@ -100,6 +102,10 @@ def _filtered(cluster: Cluster, schedule: Schedule, compiled: CompiledPlacement,
     return _Out("TaintNotTolerated", f"taint {taint.key}{value}:{taint.effect} is not tolerated{ended}")
 
 
+def _agrees(context: ScoringContext, predicate: Predicate, cluster: Cluster) -> bool:
+    return expressions.all_match(predicate.programs, cluster, context.addons)
+
+
 def _mismatch(predicate: Predicate, cluster: Cluster, context: ScoringContext) -> str:
     for kind, terms, facts in (
         ("label", predicate.selector.labels, cluster.labels),
@@ -107,9 +113,9 @@ def _mismatch(predicate: Predicate, cluster: Cluster, context: ScoringContext) -
     ):
         if missed := next(_unmet(terms, facts), None):
             return f"{kind} {missed}"
-    view = expressions.view(predicate.programs[0], cluster, context.addons)
+    view = expressions.view(cluster, context.addons)
     for index, program in enumerate(predicate.programs):
-        if view is None or not expressions.matches(program, view):
+        if not expressions.matches(program, view):
             return f"celExpressions[{index}] is not true"
     return "does not match"
 

@@ -1,17 +1,24 @@
 """CEL predicates: expressions over a whole cluster.
 
-An expression that does not compile makes its placement misconfigured. One that compiles never fails: whatever goes
-wrong with one cluster means that this cluster does not match. Evaluation is bounded by the runtime (iterations,
-nesting) and by the length of the text; the runtime has no notion of cost.
+An expression that does not compile makes its placement misconfigured, and so does one that costs too much. Nothing else
+fails: whatever goes wrong with one cluster means that this cluster does not match.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from echelon.api.base import JSON, JSONObject
-from echelon.engine.cel import CompileError, EvaluationError, Function, Program, compile_expression
+from echelon.engine.cel import (
+    Budget,
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Function,
+    Program,
+    compile_expression,
+)
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.fleet import Cluster
 
@@ -27,25 +34,33 @@ def compile_predicate(text: str) -> Program:
     return _compiled(text)
 
 
-def matches(program: Program, view: Any) -> bool:
-    """Tell whether an expression is true of a cluster; anything but true is no."""
+def matches(program: Program, view: JSONObject, budget: Budget | None = None) -> bool:
+    """Tell whether an expression is true of a cluster; anything but true is no.
+
+    Raises CostExceeded.
+    """
     try:
-        return program.run(view) is True
+        return program.run(view, budget) is True
+    except CostExceeded:
+        raise
     except EvaluationError:
         return False
 
 
-def view(program: Program, cluster: Cluster, scores: ScoreIndex) -> Any:
-    """Convert a cluster for expressions; the result serves all of them."""
+def all_match(programs: Iterable[Program], cluster: Cluster, scores: ScoreIndex) -> bool:
+    """Tell whether all expressions are true of a cluster."""
+    seen = view(cluster, scores)
+    return all(matches(program, seen) for program in programs)
+
+
+def view(cluster: Cluster, scores: ScoreIndex) -> JSONObject:
+    """Return what expressions see of a cluster."""
     value = as_json(cluster)
     value[_SCORES] = {
         resource: [{"name": name, "value": value} for name, value in found.values.items()]
         for resource, found in scores.of(cluster.name)
     }
-    try:
-        return program.bind({VARIABLE: value})
-    except EvaluationError:
-        return None
+    return {VARIABLE: value}
 
 
 def as_json(cluster: Cluster) -> JSONObject:

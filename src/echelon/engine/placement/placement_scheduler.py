@@ -6,7 +6,9 @@ cheaper, because whole bitmaps are combined at once.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
@@ -14,8 +16,14 @@ from echelon.api.keys import Key
 from echelon.api.placement import Placement
 from echelon.engine.placement.addons import ScoreIndex
 from echelon.engine.placement.balance import DecisionCounter
-from echelon.engine.placement.compiled import CompiledPlacement, Misconfigured, compile_placement
-from echelon.engine.placement.fleet import FleetIndex
+from echelon.engine.placement.compiled import (
+    CompiledPlacement,
+    Misconfigured,
+    Predicate,
+    Unfinished,
+    compile_placement,
+)
+from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.ranking import Ranking
 from echelon.engine.placement.schedule import Code, Outcome, Schedule
 from echelon.engine.placement.scores import AddOn, ScoringContext
@@ -23,7 +31,17 @@ from echelon.engine.placement.sets import EVERYTHING, Eligibility
 from echelon.engine.placement.spread import Spread, hard, spread
 from echelon.engine.placement.taints import IF_NEW, judge, tolerated
 
+if TYPE_CHECKING:
+    from echelon.engine.placement.opinions import Opinions
+
+_CHECKED = 60_000  # what looking again at what expressions say may cost
 _A_MOMENT = timedelta(microseconds=1)  # scores are valid up to and including their last moment
+
+
+def _opinions(addons: ScoreIndex) -> "Opinions":
+    from echelon.engine.placement import opinions  # noqa: PLC0415 - few have expressions; see `compiled`
+
+    return opinions.Opinions(addons)
 
 
 class PlacementScheduler:
@@ -39,6 +57,9 @@ class PlacementScheduler:
         except Misconfigured as error:
             self.fault = error
         self._fleet, self._decisions, self._addons = fleet, decisions, addons
+        self._opinions: Opinions | None = None
+        if self.compiled is not None and self.compiled.uses_expressions:
+            self._opinions = _opinions(addons)
         self._eligibility = EVERYTHING
         self._feasible = BitMap()
         self._deadlines: dict[int, datetime] = {}
@@ -63,7 +84,11 @@ class PlacementScheduler:
 
     def touch(self, clusters: Iterable[int]) -> None:
         """Look at some clusters again when the placement is next scheduled."""
-        self._dirty.update(clusters)
+        numbers = list(clusters)
+        self._dirty.update(numbers)
+        if self._opinions is not None:
+            for number in numbers:
+                self._opinions.forget(number)
 
     def decided(self, clusters: BitMap) -> None:
         """Hear that these clusters came to, or went from, the placement's decisions."""
@@ -71,14 +96,29 @@ class PlacementScheduler:
         if self._eligibility.malformed:
             self._stale = True
 
-    def schedule(self, now: datetime) -> Schedule:
-        """Choose clusters as of now."""
+    def advance(self, now: datetime, slice_cost: int) -> None:
+        """Ask expressions about clusters that they were not asked about, for at most so much."""
+        if self._opinions is not None:
+            self._opinions.begin(slice_cost)
+            with suppress(Misconfigured, Unfinished):
+                self._catch_up(self._decisions.own(self.key), now)
+            self._opinions.keep()
+
+    def schedule(self, now: datetime, slice_cost: int | None = None) -> Schedule:
+        """Choose clusters as of now. With a limit to what asking expressions may cost, raises `Unfinished`."""
         own = self._decisions.own(self.key)
         if self.compiled is None:
-            fault = self.fault or Misconfigured("", "")
-            outcome = Outcome(Code.MISCONFIGURED, fault.plugin, fault.message)
-            return Schedule(outcome, self._eligibility, bool(self._eligibility.clusters(self._fleet, own)))
-        changed = self._catch_up(own, now)
+            return self._misconfigured(own, self.fault or Misconfigured("", ""))
+        if self._opinions is not None:
+            self._opinions.begin(slice_cost)
+        try:
+            changed = self._catch_up(own, now)
+        except Misconfigured as fault:
+            if self._opinions is not None:
+                self._opinions.keep()
+            return self._misconfigured(own, fault)
+        if self._opinions is not None:
+            self._opinions.keep()
         context = self._context(self.compiled, now)
         outcome, until = self._judge_scores(self.compiled, context)
         chosen, order, spreading = self._choose(self.compiled, context, changed)
@@ -101,13 +141,22 @@ class PlacementScheduler:
             revision=self._fleet.revision,
         )
 
+    def _misconfigured(self, own: BitMap, fault: Misconfigured) -> Schedule:
+        outcome = Outcome(Code.MISCONFIGURED, fault.plugin, fault.message)
+        return Schedule(outcome, self._eligibility, bool(self._eligibility.clusters(self._fleet, own)))
+
     def differences(self, numbers: BitMap) -> Iterator[str]:
         """Tell which of some clusters pass the filters, or not, otherwise than was found step by step."""
         if self.compiled is None or self._stale or self._now is None:
             return
         own = self._decisions.own(self.key)
         pool = (self._eligibility.clusters(self._fleet, own) & numbers) - self._dirty
-        wanted = self.compiled.wanted(self._fleet, pool, self._addons)
+        if self._opinions is not None:
+            self._opinions.begin(_CHECKED)
+        try:
+            wanted = self.compiled.wanted(self._fleet, pool, self._agrees)
+        except (Misconfigured, Unfinished):
+            return
         due, _ = tolerated(self._fleet, wanted, self.compiled.tolerations, own, self._now)
         for number in ((self._feasible & numbers) - self._dirty) ^ due:
             passes = "passes" if number in due else "does not pass"
@@ -130,6 +179,7 @@ class PlacementScheduler:
         many = len(dirty) * 8 > len(self._feasible) + 64
         backwards = self._now is not None and now < self._now
         all_of_them = self._stale or many or backwards
+        self._stale = True  # until all of it is done
         if all_of_them:
             self._start_again(own, now)
         else:
@@ -138,11 +188,14 @@ class PlacementScheduler:
         self._dirty, self._stale, self._now = BitMap(), False, now
         return None if all_of_them else dirty
 
+    def _agrees(self, predicate: Predicate, cluster: Cluster) -> bool:
+        return self._opinions is None or self._opinions.agrees(predicate, cluster)
+
     def _start_again(self, own: BitMap, now: datetime) -> None:
         if self.compiled is None:
             return
         pool = self._eligibility.clusters(self._fleet, own)
-        wanted = self.compiled.wanted(self._fleet, pool, self._addons)
+        wanted = self.compiled.wanted(self._fleet, pool, self._agrees)
         self._feasible, self._deadlines = tolerated(self._fleet, wanted, self.compiled.tolerations, own, now)
 
     def _look_at(self, number: int, decided: bool, now: datetime) -> None:
@@ -151,7 +204,7 @@ class PlacementScheduler:
         cluster = self._fleet.get(number)
         if self.compiled is None or cluster is None:
             return
-        if not self._eligibility.contains(cluster, decided=decided) or not self.compiled.wants(cluster, self._addons):
+        if not self._eligibility.contains(cluster, decided=decided) or not self.compiled.wants(cluster, self._agrees):
             return
         verdict = judge(cluster, self.compiled.tolerations, decided=decided, now=now)
         if verdict.tolerated:

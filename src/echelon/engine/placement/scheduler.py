@@ -125,10 +125,19 @@ class Scheduler:
         if scheduler is not None:
             scheduler.decided(changed)
 
-    def schedule(self, key: Key, now: datetime) -> Schedule | None:
-        """Schedule a placement; nothing if there is none of this name."""
+    def schedule(self, key: Key, now: datetime, slice_cost: int | None = None) -> Schedule | None:
+        """Schedule a placement; nothing if there is none of this name.
+
+        With a limit to what its expressions may cost, raises `Unfinished`, and `advance` is to be called.
+        """
         scheduler = self._find(key)
-        return None if scheduler is None else scheduler.schedule(now)
+        return None if scheduler is None else scheduler.schedule(now, slice_cost)
+
+    def advance(self, key: Key, now: datetime, slice_cost: int) -> None:
+        """Go on with what expressions say of clusters, for at most so much."""
+        scheduler = self._find(key)
+        if scheduler is not None:
+            scheduler.advance(now, slice_cost)
 
     def placements(self) -> list[Key]:
         """Return the placements that are known."""

@@ -5,12 +5,14 @@ selector that cannot be understood is refused when it is made, in the words that
 never fails.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
-from echelon.api.labels import Requirement, SelectorError, from_label_selector
+from echelon.api import labels as label_selectors
+from echelon.api.label_terms import Requirement
+from echelon.api.labels import SelectorError, from_label_selector
 from echelon.api.meta import LabelSelector, LabelSelectorRequirement
 from echelon.api.placement import GroupClusterSelector
 from echelon.api.scheduling import ClusterClaimSelector
@@ -26,10 +28,16 @@ class Selector:
 
     labels: tuple[Requirement, ...] = ()
     claims: tuple[Requirement, ...] = ()
+    _of_labels: label_selectors.Selector = field(init=False, repr=False, compare=False)
+    _of_claims: label_selectors.Selector = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_of_labels", label_selectors.Selector(self.labels))
+        object.__setattr__(self, "_of_claims", label_selectors.Selector(self.claims))
 
     def matches(self, cluster: Cluster) -> bool:
         """Tell whether one cluster matches."""
-        return _all_hold(self.labels, cluster.labels) and _all_hold(self.claims, cluster.claims)
+        return self._of_labels.matches(cluster.labels) and self._of_claims.matches(cluster.claims)
 
     def among(self, fleet: FleetIndex, clusters: BitMap) -> BitMap:
         """Return those of some clusters that match."""
@@ -61,10 +69,6 @@ def _requirements(wanted: LabelSelector, path: str) -> tuple[Requirement, ...]:
 
 def _unknown_operators(terms: Iterable[LabelSelectorRequirement]) -> list[str]:
     return [term.operator for term in terms if term.operator not in _OPERATORS]
-
-
-def _all_hold(terms: Sequence[Requirement], facts: Mapping[str, str]) -> bool:
-    return all(term.matches(facts) for term in terms)
 
 
 def _narrowed(facts: Facts, terms: Iterable[Requirement], clusters: BitMap) -> BitMap:

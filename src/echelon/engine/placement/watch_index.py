@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from echelon.api.cluster import SET_LABEL
 from echelon.api.keys import Key
-from echelon.api.labels import Requirement
+from echelon.api.label_terms import Requirement
 from echelon.engine.placement.compiled import CompiledPlacement
 from echelon.engine.placement.fleet import Cluster, ClusterChange, FleetIndex
 from echelon.engine.placement.scores import AddOn, Allocatable, PreferNoSelect

@@ -16,7 +16,7 @@ from echelon.api.times import format_time
 from echelon.engine.conditions import ConditionStamp, find_condition
 from echelon.engine.pod_clique.names import CLIQUE, MANAGED_BY, OPERATOR, PART_OF
 from echelon.engine.pod_clique.pod_facts import EPOCH
-from echelon.engine.pod_clique.standing import CliqueStanding
+from echelon.engine.pod_clique.standing import POD_REFUSED, CliqueStanding, refusal_text
 from echelon.engine.pod_clique.view import CliqueView
 
 BREACHED = "MinAvailableBreached"
@@ -26,6 +26,8 @@ UPDATING = "UpdateInProgress"
 FEW_SCHEDULED = "ScheduledReplicasBelowMinAvailable"
 FEW_READY = "InsufficientReadyPods"
 ENOUGH_READY = "SufficientReadyPods"
+
+POD_INDEX = "ERR_POD_INDEX"  # the code of an error
 
 MOST_NAMES = 100  # of pods in a status; the count beside them is exact
 
@@ -90,8 +92,9 @@ def clique_status(
     generation_hash: str,
     set_name: str,
     now: str,
+    refused: bool = False,
 ) -> PodCliqueStatus:
-    """Return the status of a clique."""
+    """Return the status of a clique; `refused` says that the server does not take its pods."""
     before, tally = view.status, clique.tally
     stamp = ConditionStamp(view.metadata.generation, now)
     conditions = _conditions(clique, view, progress, stamp)
@@ -99,7 +102,7 @@ def clique_status(
     names, count, since = outdated_pods(clique, before, now)
     return PodCliqueStatus(
         observed_generation=stamp.generation,
-        last_errors=_errors(clique, before, now),
+        last_errors=_errors(clique, before, now, refused=refused),
         replicas=tally.live,
         ready_replicas=tally.ready,
         updated_replicas=clique.updated,
@@ -163,11 +166,13 @@ def _conditions(
     return say(conditions, stamp.condition(SCHEDULED, str(enough), why, text), "" if enough else born)
 
 
-def _errors(clique: CliqueStanding, before: PodCliqueStatus, now: str) -> list[LastError]:
-    """Return what keeps pods from being made: two of them have one index, or one has none."""
-    doubled = clique.tally.doubled
-    if not doubled:
-        return []
-    text = f"no pod is made while {', '.join(doubled[:5])} share an index with another pod, or have none"
-    known = next((each for each in before.last_errors if each.description == text), None)
-    return [known or LastError(code="ERR_POD_INDEX", description=text, observed_at=now)]
+def _errors(clique: CliqueStanding, before: PodCliqueStatus, now: str, *, refused: bool) -> list[LastError]:
+    """Return what keeps pods from being made: the server, or that two of them have one index, or one has none."""
+    told = []
+    if doubled := clique.tally.doubled:
+        text = f"no pod is made while {', '.join(doubled[:5])} share an index with another pod, or have none"
+        told.append((POD_INDEX, text))
+    if refused and clique.lacking:
+        told.append((POD_REFUSED, refusal_text(clique.lacking, clique.replicas)))
+    known = {(each.code, each.description): each for each in before.last_errors}
+    return [known.get(each) or LastError(code=each[0], description=each[1], observed_at=now) for each in told]

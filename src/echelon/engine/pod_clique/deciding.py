@@ -11,6 +11,7 @@ from datetime import datetime
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueStatus
 from echelon.api.times import format_time
 from echelon.engine.pod_clique.floor import Ledger, Turns
+from echelon.engine.pod_clique.interruption import interrupted, rolled
 from echelon.engine.pod_clique.names import base_gang_name
 from echelon.engine.pod_clique.pod_facts import PodFacts
 from echelon.engine.pod_clique.rolling import Budget, Roll, roll_replica
@@ -66,6 +67,7 @@ class Moves:
     roll: Roll = field(default_factory=Roll)
     turns: Turns = field(default_factory=Turns)
     out: set[int] = field(default_factory=set)  # replicas of which something is missing that is expected back
+    interrupted: dict[int, datetime] = field(default_factory=dict)  # replicas whose roll was, and since when, if noted
     ledgers: dict[str, Ledger] = field(default_factory=dict)  # by clique or group
     due: list[datetime] = field(default_factory=list)  # when something is to be looked at again
     more: bool = False  # there is more to be told than one plan tells
@@ -140,12 +142,19 @@ def scale_in(facts: Facts) -> Moves:
 
 def _wait_for(facts: Facts, moves: Moves) -> None:
     """Note which replicas have something out that was rolled or terminated, and until when they are waited for."""
-    now, update = facts.now, facts.update
-    for replica in facts.replicas if update.rolling or (update.starting and not update.on_delete) else ():
+    now, update, status = facts.now, facts.update, facts.view.set.status
+    moves.interrupted = interrupted(facts.set_name, facts.replicas, status.pod_gang_statuses, now)
+    waited = rolled(status) | moves.interrupted.keys()
+    everyone = update.rolling or (update.starting and not update.on_delete)
+    for replica in facts.replicas if everyone or waited else ():
+        if not everyone and replica.index not in waited:
+            continue
+        if replica.index in moves.interrupted:
+            moves.due.append(moves.interrupted[replica.index] + replica.deadline)
         for clique in replica.cliques:
             ledger = moves.ledgers.setdefault(clique.expected.name, clique_ledger(clique, now))
             deadline = clique.expected.spec.progress_deadline
-            moves.due += [since + deadline for since in clique.tally.down if since + deadline > now][:1]
+            moves.due += [since + deadline for since in clique.down if since + deadline > now][:1]
             if ledger.out:
                 moves.out.add(replica.index)
         for group in replica.groups:
@@ -154,9 +163,9 @@ def _wait_for(facts: Facts, moves: Moves) -> None:
             moves.due += [at for each in times if each and (at := each + group.spec.progress_deadline) > now]
             if ledger.out:
                 moves.out.add(replica.index)
-        if replica.index in moves.out and update.takes(replica.index):
+        if replica.index in moves.out and replica.index in waited:
             moves.turns.took(replica.index)
-    notes = noted(facts.view.set.status.pod_gang_statuses)
+    notes = noted(status.pod_gang_statuses)
     for replica in facts.replicas if notes else ():
         for gang in gangs_of(facts.set_name, replica):
             if gang.name in notes and is_out(gang, notes[gang.name], now):

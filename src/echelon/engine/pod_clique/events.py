@@ -11,6 +11,7 @@ from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueSetSta
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import Emit, Reference
+from echelon.engine.pod_clique.clique_status import POD_INDEX
 from echelon.engine.pod_clique.group_status import SCALE_IN_HELD
 from echelon.engine.pod_clique.set_status import ACCEPTED, OVERDUE, PAUSED, UPDATE, errors_of
 from echelon.engine.pod_clique.termination import HELD, Termination
@@ -62,7 +63,7 @@ def clique_events(view: CliqueView, after: PodCliqueStatus) -> list[Emit]:
     events += [
         Emit(regarding, "PodIndexConflict", ACTION, each.description, "Warning")
         for each in after.last_errors
-        if each.description not in known
+        if each.code == POD_INDEX and each.description not in known
     ]
     return events
 

@@ -45,7 +45,8 @@ def breached_units(group: GroupStanding, cliques: Mapping[str, PodCliqueStatus])
     return [
         unit
         for unit in group.units
-        if any(
+        if not unit.available  # as most are, and with enough ready pods nothing has too few
+        and any(
             each.expected.name in cliques and is_breached(cliques[each.expected.name].conditions)
             for each in unit.cliques
         )

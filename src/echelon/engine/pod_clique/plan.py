@@ -18,15 +18,16 @@ from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_S
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueSetStatus, PodCliqueStatus
 from echelon.api.podgangs import POD_GANG
 from echelon.api.times import format_time
+from echelon.engine.conditions import ConditionStamp
 from echelon.engine.plan import NOTHING, Create, Delete, Emit, InOrder, Plan, ReadRequest, Together, Write
-from echelon.engine.pod_clique import events, revisions
+from echelon.engine.pod_clique import events, interruption, revisions
 from echelon.engine.pod_clique.clique_status import selected
 from echelon.engine.pod_clique.deciding import Facts, Moves, end_gangs, read_facts, roll_on, scale_in
 from echelon.engine.pod_clique.gang_status import gang_status
 from echelon.engine.pod_clique.gates import release, released
 from echelon.engine.pod_clique.group_status import selected_units
 from echelon.engine.pod_clique.pod_facts import ENDED_BEFORE, PodFacts
-from echelon.engine.pod_clique.pods import pod_body
+from echelon.engine.pod_clique.pods import PodMaker, pod_maker
 from echelon.engine.pod_clique.replacing import NewPod, refill
 from echelon.engine.pod_clique.reporting import clique_statuses, group_statuses, status_patch
 from echelon.engine.pod_clique.set_status import not_accepted_status, set_status
@@ -34,10 +35,11 @@ from echelon.engine.pod_clique.standing import CliqueStanding
 from echelon.engine.pod_clique.strategy_change import next_progress
 from echelon.engine.pod_clique.syncing import Sync, removals, sync_children
 from echelon.engine.pod_clique.termination import Termination
-from echelon.engine.pod_clique.view import CliqueView, SetView
+from echelon.engine.pod_clique.view import SetView
 
 # What one plan writes: more would take longer to write down than a step may take.
 MOST_PODS = 100
+LEAST_PODS = 20  # however much else there is to be written
 MOST_RELEASES = 500
 SOON = timedelta(seconds=1)  # when more is to be made than one plan makes
 
@@ -90,7 +92,7 @@ class _Writing:
         writes += self._deletions()
         writes += sync.others
         writes += self._releases()
-        pods = self._pods()
+        pods = self._pods(max(LEAST_PODS, MOST_PODS - len(writes)))
         status = self._set_status(settled=sync.empty)
         self.told += events.set_events(reading.metadata, reading.status, status, self.termination)
         self.told += events.failure_events(reading.metadata, reading.status, view.failed)
@@ -125,21 +127,32 @@ class _Writing:
     def _set_status(self, *, settled: bool) -> PodCliqueSetStatus:
         facts, moves = self.facts, self.moves
         stuck = sorted(moves.roll.stuck)
+        before = facts.view.set.status
+        taken = moves.out & (interruption.rolled(before) | moves.interrupted.keys())
         progress = next_progress(
             facts.spec,
-            facts.view.set.status,
+            before,
             facts.replicas,
             stuck=stuck,
             out=moves.out,
+            taken=taken,
             now=facts.stamp,
             paused=bool(facts.paused),
+        )
+        notes = interruption.noted(
+            self.termination.notes,
+            facts.set_name,
+            taken,
+            progress,
+            known=moves.interrupted,
+            stamp=ConditionStamp(0, facts.stamp),
         )
         return set_status(
             facts.view.set,
             facts.spec,
             facts.replicas,
             progress,
-            gangs=self.termination.notes,
+            gangs=notes,
             failed=facts.view.failed,
             now=facts.stamp,
             stuck=stuck,
@@ -208,12 +221,12 @@ class _Writing:
                     self.more = True
         return found
 
-    def _pods(self) -> list[Write | InOrder]:
+    def _pods(self, most: int) -> list[Write | InOrder]:
         """Return the writes of pods that are lacking, and of pods that have ended."""
         facts, found, made = self.facts, list[Write | InOrder](), 0
         namespace = facts.view.set.metadata.namespace
         for clique in facts.cliques.values():
-            if made == MOST_PODS:
+            if made == most:
                 self.more = True
                 break
             lacking = refill(clique, facts.now)
@@ -227,11 +240,13 @@ class _Writing:
             if not facts.view.reread:
                 self.read = ReadRequest(names=())
                 continue
-            wanted = lacking.pods[: MOST_PODS - made]
+            wanted = lacking.pods[: most - made]
             made += len(wanted)
             self.more = self.more or len(wanted) < len(lacking.pods)
+            reading = facts.view.set
+            maker = pod_maker(clique.view.body, reading.body, facts.spec, clique.expected.key, reading.settings)
             for pod in wanted:
-                found += _chain(self._new_pod(clique, clique.view, pod), _gone(pod.instead_of, namespace))
+                found += _chain(_new_pod(maker, pod, namespace), _gone(pod.instead_of, namespace))
         return found
 
     def _may_make(self, clique: CliqueStanding) -> bool:
@@ -240,21 +255,6 @@ class _Writing:
             return True
         name, spec = clique.expected.name, self.facts.spec
         return bool(clique.expected.group) and not spec.on_delete and name not in self._retemplated()
-
-    def _new_pod(self, clique: CliqueStanding, view: CliqueView, pod: NewPod) -> Create:
-        facts, reading = self.facts, self.facts.view.set
-        noted = {ENDED_BEFORE: str(pod.ended_before)} if pod.ended_before else None
-        body = pod_body(
-            view.body,
-            reading.body,
-            facts.spec,
-            clique.expected.key,
-            pod.index,
-            predecessor_uid=pod.predecessor,
-            settings=reading.settings,
-            annotations=noted,
-        )
-        return Create(POD, body, reading.metadata.namespace)
 
     def _look_again(self, *, more: bool) -> timedelta | None:
         later = [moment - self.facts.now for moment in self.moves.due]
@@ -267,6 +267,11 @@ def _chain(*writes: Write | None) -> Sequence[Write | InOrder]:
     """Return writes of one object, each of which waits for the one before it."""
     wanted = tuple(write for write in writes if write is not None)
     return wanted if len(wanted) < 2 else (InOrder(wanted),)
+
+
+def _new_pod(maker: PodMaker, pod: NewPod, namespace: str) -> Create:
+    noted = {ENDED_BEFORE: str(pod.ended_before)} if pod.ended_before else None
+    return Create(POD, maker.pod(pod.index, pod.predecessor, noted), namespace)
 
 
 def _gone(pod: PodFacts | None, namespace: str) -> Delete | None:

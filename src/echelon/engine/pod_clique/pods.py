@@ -6,6 +6,7 @@ gate that holds it until its gang is complete.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import count, islice
 
 from echelon.api.base import JSON, JSONObject
@@ -33,22 +34,41 @@ from echelon.engine.pod_clique.template import CONTAINER_LISTS, read_clique_meta
 from echelon.engine.work.health_state import part, text
 
 
-def pod_body(
-    clique_body: JSONObject,
-    set_body: JSONObject,
-    spec: SetSpec,
-    key: CliqueKey,
-    index: int,
-    *,
-    predecessor_uid: str,
-    settings: Settings,
-    annotations: Mapping[str, str] | None = None,
-) -> JSONObject:
-    """Return a pod of a PodClique.
+@dataclass(frozen=True)
+class PodMaker:
+    """What the pods of a PodClique have in common, so that a plan with a hundred of them finds it out once."""
 
-    `predecessor_uid` is that of the pod that had the index before, as far as anybody knows; `annotations` are for the
-    controller's own notes.
-    """
+    clique: str
+    uid: str
+    metadata: JSONObject
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: JSONObject
+
+    def pod(self, index: int, predecessor_uid: str, annotations: Mapping[str, str] | None = None) -> JSONObject:
+        """Return a pod.
+
+        `predecessor_uid` is that of the pod that had the index before, as far as anybody knows; `annotations` are for
+        the controller's own notes.
+        """
+        made: JSONObject = {
+            "name": pod_name(self.clique, self.uid, index, predecessor_uid),
+            **self.metadata,
+            "labels": {**self.labels, POD_INDEX: str(index)},
+        }
+        if noted := {**self.annotations, **(annotations or {})}:
+            made["annotations"] = noted
+        return {
+            **POD.type_meta,
+            "metadata": made,
+            "spec": {**self.spec, "hostname": pod_hostname(self.clique, index)},
+        }
+
+
+def pod_maker(
+    clique_body: JSONObject, set_body: JSONObject, spec: SetSpec, key: CliqueKey, settings: Settings
+) -> PodMaker:
+    """Return what makes pods of a PodClique."""
     metadata = part(clique_body, "metadata")
     clique, uid, namespace = (text(metadata, field) for field in ("name", "uid", "namespace"))
     set_name = text(part(set_body, "metadata"), "name")
@@ -62,28 +82,16 @@ def pod_body(
     if waits_for := parents(spec, set_name, key):
         pod_spec["initContainers"] = [*(pod_spec.get("initContainers") or ()), waiter(waits_for, settings.init_image)]
         pod_spec["volumes"] = [*(pod_spec.get("volumes") or ()), *waiter_volumes(set_name)]
-    pod_spec |= {
-        "schedulingGates": [{"name": GATE}],
-        "hostname": pod_hostname(clique, index),
-        "subdomain": service_name(set_name, key.replica),
-    }
+    pod_spec |= {"schedulingGates": [{"name": GATE}], "subdomain": service_name(set_name, key.replica)}
     owner = {**POD_CLIQUE.owner_reference(clique, uid), "controller": True, "blockOwnerDeletion": True}
-    made: JSONObject = {
-        "name": pod_name(clique, uid, index, predecessor_uid),
-        "namespace": namespace,
-        "labels": {
-            MANAGED_BY: OPERATOR,
-            PART_OF: set_name,
-            **labels,
-            **managed,
-            CLIQUE: clique,
-            POD_INDEX: str(index),
-        },
-        "ownerReferences": [owner],
-    }
-    if noted := {**given, **(annotations or {})}:
-        made["annotations"] = noted
-    return {**POD.type_meta, "metadata": made, "spec": pod_spec}
+    return PodMaker(
+        clique,
+        uid,
+        {"namespace": namespace, "ownerReferences": [owner]},
+        {MANAGED_BY: OPERATOR, PART_OF: set_name, **labels, **managed, CLIQUE: clique},
+        given,
+        pod_spec,
+    )
 
 
 def free_indices(taken: Collection[int], wanted: int) -> tuple[int, ...]:

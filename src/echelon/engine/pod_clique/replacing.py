@@ -70,9 +70,11 @@ def refill(clique: CliqueStanding, now: datetime) -> Refill:
             new.append(NewPod(pod.index, pod.uid, streak + 1, pod))
     if tally.doubled:
         cleared = [pod for pod in cleared if pod.index in tally.indices]
-    for index in free_indices(taken, room):
-        before = _predecessor(view.pods, index)
-        new.append(NewPod(index, before.uid if before else view.gone.get(index, "")))
+    before = _predecessors(view.pods)
+    new += [
+        NewPod(index, before[index].uid if index in before else view.gone.get(index, ""))
+        for index in free_indices(taken, room)
+    ]
     return Refill(tuple(new), tuple(cleared), due)
 
 
@@ -91,7 +93,7 @@ def _by_index(pod: PodFacts) -> tuple[int, float, str]:
     return (-1 if pod.index is None else pod.index, -pod.created.timestamp(), pod.name)
 
 
-def _predecessor(pods: Iterable[PodFacts], index: int) -> PodFacts | None:
-    """Return the youngest pod that had an index and is not live any more."""
-    found = [pod for pod in pods if pod.index == index and not pod.live]
-    return max(found, key=lambda pod: (pod.created, pod.uid), default=None)
+def _predecessors(pods: Iterable[PodFacts]) -> dict[int, PodFacts]:
+    """Return of each index the youngest pod that had it and is not live any more."""
+    dead = [(pod.index, pod) for pod in pods if pod.index is not None and not pod.live]
+    return dict(sorted(dead, key=lambda each: (each[1].created, each[1].uid)))

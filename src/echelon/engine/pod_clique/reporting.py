@@ -20,7 +20,7 @@ from echelon.engine.pod_clique.deciding import Facts, Moves, is_terminated
 from echelon.engine.pod_clique.group_status import group_status
 from echelon.engine.pod_clique.strategy_change import clique_progress, group_progress
 
-MOST_STATUSES = 150  # of cliques that one plan writes: more would take longer than a step may take
+MOST_STATUSES = 100  # of cliques that one plan writes: more would take longer than a step may take
 
 
 def clique_statuses(facts: Facts, moves: Moves) -> dict[str, PodCliqueStatus]:
@@ -32,12 +32,19 @@ def clique_statuses(facts: Facts, moves: Moves) -> dict[str, PodCliqueStatus]:
         if view is None:
             continue
         is_out = name in moves.ledgers and moves.ledgers[name].out > 0
-        key = (update, clique.current, is_out)
+        refused = name in facts.view.refused
+        key = (update, clique.current, is_out, refused)
         status = settled_status(view, key) if changed < MOST_STATUSES else view.status
         if status is None:
             progress = clique_progress(clique, view.status.update_progress, update, stamp, is_out=is_out)
             status = clique_status(
-                clique, view, progress, generation_hash=update.generation_hash, set_name=set_name, now=stamp
+                clique,
+                view,
+                progress,
+                generation_hash=update.generation_hash,
+                set_name=set_name,
+                now=stamp,
+                refused=refused,
             )
             if status == view.status:
                 status = view.status

@@ -12,12 +12,17 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from echelon.api.grovestatus import LastError
+from echelon.api.times import parse_time
 from echelon.engine.pod_clique.floor import Ledger, given_up
+from echelon.engine.pod_clique.pod_facts import EPOCH
 from echelon.engine.pod_clique.revisions import SetRevision, numbers
 from echelon.engine.pod_clique.set_spec import GroupSpec, SetSpec
 from echelon.engine.pod_clique.shape import ExpectedClique, ExpectedGroup, Shape
 from echelon.engine.pod_clique.tally import NO_PODS, Tally
 from echelon.engine.pod_clique.view import CliqueView, GroupView, SetView
+
+POD_REFUSED = "ERR_POD_REFUSED"  # the code of an error: the server does not take pods of a clique
 
 
 class Templates(msgspec.Struct, frozen=True):
@@ -70,10 +75,37 @@ class CliqueStanding(msgspec.Struct, frozen=True):
         """Whether a hash is that of the present template."""
         return found in self.current
 
+    @property
+    def lacking(self) -> int:
+        """Pods that are wanted and do not exist."""
+        return max(0, self.replicas - self.tally.live)
+
+    @property
+    def down(self) -> Sequence[datetime]:
+        """Since when pods are not ready, the longest first; those that the server does not take have no age but this.
+
+        Each pod more that is lacking lets the clock of all of them start anew: which of them is how old is not known.
+        """
+        known = refusal(self.view.status.last_errors) if self.view is not None else None
+        if known is None or known.description != refusal_text(self.lacking, self.replicas):
+            return self.tally.down
+        since = parse_time(known.observed_at) or EPOCH
+        return sorted((*self.tally.down, *(since for _ in range(self.lacking))))
+
     def below_since(self) -> datetime | None:
         """Return since when too few pods are ready; None if since just now. Only for what is not available."""
-        tolerated = self.replicas - self.need
-        return self.tally.down[tolerated] if tolerated < len(self.tally.down) else None
+        down, tolerated = self.down, self.replicas - self.need
+        return down[tolerated] if tolerated < len(down) else None
+
+
+def refusal(errors: Sequence[LastError]) -> LastError | None:
+    """Return what a status tells of pods that the server does not take."""
+    return next((each for each in errors if each.code == POD_REFUSED), None)
+
+
+def refusal_text(lacking: int, replicas: int) -> str:
+    """Return what a status says of pods that the server does not take."""
+    return f"{lacking} of {replicas} pods do not exist, because the server does not take them"
 
 
 def clique_standing(expected: ExpectedClique, view: CliqueView | None, current: frozenset[str]) -> CliqueStanding:
@@ -188,6 +220,12 @@ class ReplicaStanding:
     converged: bool  # all of it is updated and works
     lags: bool  # some pod runs another template, or would if it were made now
 
+    @property
+    def deadline(self) -> timedelta:
+        """How long others wait for all of it to come back."""
+        times = [each.expected.spec.progress_deadline for each in self.cliques]
+        return max((*times, *(each.spec.progress_deadline for each in self.groups)), default=timedelta())
+
 
 def _replica_of(index: int, cliques: list[CliqueStanding], groups: list[GroupStanding]) -> ReplicaStanding:
     return ReplicaStanding(
@@ -233,7 +271,7 @@ def clique_ledger(clique: CliqueStanding, now: datetime) -> Ledger:
         min_available=spec.min_available if clique.view is None else clique.view.min_available,
         max_unavailable=spec.max_unavailable,
         ready=tally.ready,
-        given_up=given_up(tally.down, spec.progress_deadline, now),
+        given_up=given_up(clique.down, spec.progress_deadline, now),
     )
 
 

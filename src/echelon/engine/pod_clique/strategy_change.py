@@ -66,35 +66,35 @@ def next_progress(
     *,
     stuck: Collection[int],
     out: Collection[int],
+    taken: Collection[int],
     now: str,
     paused: bool,
 ) -> PodCliqueSetUpdateProgress | None:
     """Return the progress of a set, without its counters.
 
     `stuck` are replicas that nobody waits for any more; `out` those of which something is missing that is expected
-    back. Whoever of them is rolled keeps its turn when a newer template comes, and no other replica gets its turn while
-    one is out: a change of strategy forgets whose turn it was, and what was taken is out all the same.
+    back, and `taken` those of them of which a roll has taken it. These keep their turn when a newer template comes, and
+    have it again when a strategy changes back.
     """
     before = status.update_progress
     if not status.current_generation_hash:
         return before
     if status.current_generation_hash != spec.generation_hash:
-        return recorded_set(now) if spec.on_delete else _opened(before, out, now)
+        return recorded_set(now) if spec.on_delete else _opened(taken, now)
     is_open = before is not None and not before.update_ended_at
     if spec.on_delete:
         return recorded_set(now) if is_open else before
     if before is None or not is_open:
         drifted = any(replica.lags for replica in replicas)
-        return PodCliqueSetUpdateProgress(update_started_at=now) if drifted else before
+        return _opened(taken, now) if drifted else before
     chosen = _turns(before.currently_updating, replicas, stuck, out, now) if not paused else before.currently_updating
     if not chosen and all(replica.converged for replica in replicas):
         return msgspec.structs.replace(before, update_ended_at=now, currently_updating=[])
     return msgspec.structs.replace(before, currently_updating=chosen)
 
 
-def _opened(before: PodCliqueSetUpdateProgress | None, out: Collection[int], now: str) -> PodCliqueSetUpdateProgress:
-    kept = [] if before is None else [each for each in before.currently_updating if each.replica_index in out]
-    again = [ReplicaUpdateProgress(replica_index=each.replica_index, update_started_at=now) for each in kept]
+def _opened(taken: Collection[int], now: str) -> PodCliqueSetUpdateProgress:
+    again = [ReplicaUpdateProgress(replica_index=index, update_started_at=now) for index in sorted(taken)]
     return PodCliqueSetUpdateProgress(update_started_at=now, currently_updating=again)
 
 
@@ -112,19 +112,17 @@ def _turns(
         return chosen
     named = {each.replica_index for each in chosen}
     waiting = [replica for replica in replicas if replica.lags and replica.index not in named]
-    restless = set(out) - named
-    if restless:
-        waiting = [replica for replica in waiting if replica.index in restless]
     if not waiting:
         return chosen
-    chosen.append(ReplicaUpdateProgress(replica_index=min(waiting, key=_rank).index, update_started_at=now))
+    first = min(waiting, key=lambda replica: _rank(replica, out))
+    chosen.append(ReplicaUpdateProgress(replica_index=first.index, update_started_at=now))
     return chosen
 
 
-def _rank(replica: ReplicaStanding) -> tuple[bool, bool, int]:
-    """Replicas without any pod that has a node go first, then those that do not work."""
+def _rank(replica: ReplicaStanding, out: Collection[int]) -> tuple[bool, bool, bool, int]:
+    """Replicas without any pod that has a node go first, then those that do not work, or lack something."""
     homeless = not any(each.tally.scheduled for each in replica.everything)
-    return (not homeless, replica.available, replica.index)
+    return (not homeless, replica.available, replica.index not in out, replica.index)
 
 
 def clique_progress(

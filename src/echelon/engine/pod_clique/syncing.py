@@ -36,6 +36,7 @@ from echelon.engine.pod_clique.standing import CliqueStanding, Templates, Unit, 
 from echelon.engine.pod_clique.view import CliqueView, GangView, GroupView, SetView
 
 MOST_CHILDREN = 100  # of a kind that are written in one plan: the bodies of more would take too long
+MOST_COMPARED = 300  # children that are compared with what they should be: after a start it is all of them
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Sync:
     group_patches: dict[str, Patch] = field(default_factory=dict)  # of groups that exist, by name
     gang_patches: dict[str, Patch] = field(default_factory=dict)  # of gangs that exist, by name
     others: list[Write] = field(default_factory=list)
-    more: bool = False  # there is more to be made than one plan makes
+    compared: int = 0  # children that were compared with what they should be
+    more: bool = False  # there is more to be made, or compared, than in one plan
 
     @property
     def empty(self) -> bool:
@@ -109,7 +111,8 @@ def sync_children(
     sync = Sync()
     body = view.set.body
     _sync_groups(view, shape.groups, sync)
-    versions = {each.name: _version(spec, each) for each in spec.cliques}
+    versions = _versions(view, spec)
+    holds = not spec.on_delete  # what groups have of an older template, until their turn
     # By the name of the group, and of none; what has no owner yet, or one that goes, waits for another.
     owners = {"": owner_of(POD_CLIQUE_SET, body)}
     owners |= {
@@ -125,17 +128,17 @@ def sync_children(
             if _has_room(sync, sync.others):
                 sync.others.append(Create(POD_CLIQUE, clique_body(body, spec, wanted, by), view.set.metadata.namespace))
             continue
-        if seen.terminating or not _has_room(sync, sync.patches):
+        if seen.terminating:
             continue
-        keep = bool(wanted.group) and not spec.on_delete and not cliques[wanted.name].synced
-        keep = keep and wanted.name not in retemplated
-        key = (versions[wanted.spec.name], keep, by["uid"])
-        known = seen.derived.get("patch")
-        if known is None or known[0] != key:
-            made = clique_body(body, spec, wanted, by)
-            known = seen.derived["patch"] = (key, _clique_patch(seen.body, made, keep_template=keep))
-        if known[1] is not None:
-            sync.patches[wanted.name] = Patch.of(POD_CLIQUE, seen.metadata, known[1])
+        keep = holds and bool(wanted.group) and not cliques[wanted.name].synced and wanted.name not in retemplated
+        version, known = versions[wanted.spec.name], seen.derived.get("patch")
+        if known is None or known[1:4] != (keep, by["uid"], version):
+            if not _may_compare(sync, sync.patches):
+                continue
+            change = _clique_patch(seen.body, clique_body(body, spec, wanted, by), keep_template=keep)
+            known = seen.derived["patch"] = (change, keep, by["uid"], version)
+        if known[0] is not None and _has_room(sync, sync.patches):
+            sync.patches[wanted.name] = Patch.of(POD_CLIQUE, seen.metadata, known[0])
     _sync_gangs(view, spec, shape.gangs, cliques, sync)
     sync.others += _sync_others(view, spec, shape)
     return sync
@@ -159,6 +162,15 @@ def _sync_others(view: SetView, spec: SetSpec, shape: Shape) -> tuple[Write, ...
         known = view.set.derived["others"] = (shape, key, writes)
     found_writes: tuple[Write, ...] = known[2]
     return found_writes
+
+
+def _versions(view: SetView, spec: SetSpec) -> Mapping[str, object]:
+    """Return what the PodCliques of each clique derive from; the same objects while it is the same spec."""
+    known = view.set.derived.get("versions")
+    if known is None or known[0] is not spec:
+        known = view.set.derived["versions"] = (spec, {each.name: _version(spec, each) for each in spec.cliques})
+    found: Mapping[str, object] = known[1]
+    return found
 
 
 def _version(spec: SetSpec, clique: CliqueSpec) -> object:
@@ -186,6 +198,13 @@ def _gang_patch(existing: JSONObject, wanted: JSONObject) -> JSONObject | None:
 def _is_labelled(existing: JSONObject, wanted: JSONObject) -> bool:
     there, ours = existing["metadata"], wanted["metadata"]
     return (there.get("labels"), there.get("annotations")) == (ours["labels"], ours["annotations"])
+
+
+def _may_compare(sync: Sync, written: Sized) -> bool:
+    """Whether a plan can compare another child, and write it; note if it cannot."""
+    sync.compared += 1
+    sync.more = sync.more or sync.compared > MOST_COMPARED
+    return sync.compared <= MOST_COMPARED and _has_room(sync, written)
 
 
 def _has_room(sync: Sync, written: Sized) -> bool:
@@ -223,13 +242,15 @@ def _sync_gangs(
             if _has_room(sync, sync.others):
                 body = gang_body(view.set.body, spec, gang, pods)
                 sync.others.append(Create(POD_GANG, body, view.set.metadata.namespace))
-        elif not seen.terminating and _has_room(sync, sync.gang_patches):
+        elif not seen.terminating:
             key = (version, mirrored, tuple(pods.items()))
             known = seen.derived.get("patch")
             if known is None or known[0] != key:
+                if not _may_compare(sync, sync.gang_patches):
+                    continue
                 change = _gang_patch(seen.body, gang_body(view.set.body, spec, gang, pods))
                 known = seen.derived["patch"] = (key, change)
-            if known[1] is not None:
+            if known[1] is not None and _has_room(sync, sync.gang_patches):
                 sync.gang_patches[gang.name] = Patch.of(POD_GANG, seen.metadata, known[1])
 
 

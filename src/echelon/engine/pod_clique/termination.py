@@ -77,12 +77,7 @@ def unit_name(group: GroupStanding, unit: Unit) -> str:
 
 def gangs_of(set_name: str, replica: ReplicaStanding) -> Iterator[Gang]:
     """Return what may be terminated in a replica: all of it, and each replica of a group."""
-    deadlines = [
-        *(each.expected.spec.progress_deadline for each in replica.cliques),
-        *(group.spec.progress_deadline for group in replica.groups),
-    ]
-    whole = base_gang_name(set_name, replica.index)
-    yield Gang(whole, replica.index, replica.everything, max(deadlines, default=timedelta()))
+    yield Gang(base_gang_name(set_name, replica.index), replica.index, replica.everything, replica.deadline)
     for group in replica.groups:
         for unit in group.units:
             yield Gang(unit_name(group, unit), replica.index, unit.cliques, group.spec.progress_deadline)
@@ -256,6 +251,8 @@ def _is_suspect(
 
 
 def _is_lacking(clique: CliqueStanding, cliques: Mapping[str, PodCliqueStatus]) -> bool:
+    if clique.available:
+        return False
     status = cliques.get(clique.expected.name)
     return status is not None and is_breached(status.conditions)
 

@@ -34,6 +34,8 @@ class CliqueView:
 
     body: JSONObject
     metadata: ObjectMeta
+    name: str
+    terminating: bool  # it is being deleted
     created: datetime
     replicas: int
     min_available: int
@@ -44,16 +46,6 @@ class CliqueView:
     gone: Mapping[int, str] = field(default_factory=dict)  # uids of the last pods that are gone, by index, if known
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what plans found out about it
 
-    @property
-    def name(self) -> str:
-        """Its full name."""
-        return self.metadata.name
-
-    @property
-    def terminating(self) -> bool:
-        """Whether it is being deleted."""
-        return bool(self.metadata.deletion_timestamp)
-
 
 @dataclass(frozen=True)
 class GroupView:
@@ -61,21 +53,13 @@ class GroupView:
 
     body: JSONObject
     metadata: ObjectMeta
+    name: str
+    terminating: bool  # it is being deleted
     created: datetime
     replicas: int
     min_available: int
     status: PodCliqueScalingGroupStatus
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what plans found out about it
-
-    @property
-    def name(self) -> str:
-        """Its full name."""
-        return self.metadata.name
-
-    @property
-    def terminating(self) -> bool:
-        """Whether it is being deleted."""
-        return bool(self.metadata.deletion_timestamp)
 
 
 @dataclass(frozen=True)
@@ -84,20 +68,12 @@ class GangView:
 
     body: JSONObject
     metadata: ObjectMeta
+    name: str
+    terminating: bool  # it is being deleted
     listed: Mapping[str, frozenset[str]]  # names of pods by clique
     wanted: Mapping[str, int]  # how many of them start together, by clique
     status: PodGangStatus
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what plans found out about it
-
-    @property
-    def name(self) -> str:
-        """Its full name."""
-        return self.metadata.name
-
-    @property
-    def terminating(self) -> bool:
-        """Whether it is being deleted."""
-        return bool(self.metadata.deletion_timestamp)
 
 
 @dataclass(frozen=True)
@@ -146,7 +122,8 @@ class SetView:
     autoscalers: Mapping[str, JSONObject] = field(default_factory=dict)
     reread: bool = True  # the set was read after the last of its pods that went had gone
     failed: tuple[FailedWrite, ...] = ()
-    held: frozenset[str] = frozenset()  # cliques whose pods the server did not take, and that are not due again yet
+    refused: frozenset[str] = frozenset()  # cliques whose pods the server does not take
+    held: frozenset[str] = frozenset()  # those of them that are not due again yet
 
 
 def read_set(body: JSONObject, revisions: Sequence[JSONObject] = (), settings: Settings = Settings()) -> SetReading:  # noqa: B008 - frozen
@@ -193,6 +170,8 @@ def read_clique(
     return CliqueView(
         body=body,
         metadata=clique.metadata,
+        name=clique.metadata.name,
+        terminating=bool(clique.metadata.deletion_timestamp),
         created=_created(clique.metadata),
         replicas=spec.replicas,
         min_available=spec.replicas if spec.min_available is None else spec.min_available,
@@ -236,6 +215,8 @@ def read_group(body: JSONObject) -> GroupView:
     return GroupView(
         body=body,
         metadata=group.metadata,
+        name=group.metadata.name,
+        terminating=bool(group.metadata.deletion_timestamp),
         created=_created(group.metadata),
         replicas=group.spec.replicas,
         min_available=group.spec.min_available,
@@ -249,6 +230,8 @@ def read_gang(body: JSONObject) -> GangView:
     return GangView(
         body=body,
         metadata=gang.metadata,
+        name=gang.metadata.name,
+        terminating=bool(gang.metadata.deletion_timestamp),
         listed={
             group.name: frozenset(reference.name for reference in group.pod_references)
             for group in gang.spec.pod_groups

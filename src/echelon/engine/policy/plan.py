@@ -7,7 +7,8 @@ somebody else's turn came first.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 
 from echelon.engine.plan import NOTHING, Action, Emit, Plan, Together
 from echelon.engine.policy.kept_status import with_whole_status
@@ -17,7 +18,7 @@ from echelon.engine.policy.status import StatusWrites, disabled_status, refused_
 from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import OVERRIDES_IGNORED, contents_of, subject_of
 from echelon.engine.policy.view import PolicyView
-from echelon.engine.policy.writes import ReplicaWrite, ReplicaWrites, delete
+from echelon.engine.policy.writes import MOST_WRITES, ReplicaWrite, ReplicaWrites, delete
 from echelon.engine.rollout.bookkeeping import LOOK_AGAIN, after_content, before_content, look_again_after, patch_of
 from echelon.engine.rollout.conditions import VERIFIED
 from echelon.engine.rollout.departures import listed
@@ -56,8 +57,10 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
         # Somebody has rolled out a newer content than the one that we see. Ours would take the fleet back.
         return Plan(look_again_after=LOOK_AGAIN)
     writes = ReplicaWrites(view, strategy, contents, rollout, now)
-    replicas = tuple(writes)
-    status = status_of(view, rollout, {each.cluster: each.phase for each in replicas if each.phase}, now, brief=brief)
+    replicas = tuple(islice(writes, MOST_WRITES))
+    is_part = len(replicas) == MOST_WRITES  # the rest comes with the next plan, and so does what there is to tell
+    phases = {each.cluster: each.phase for each in replicas if each.phase}
+    status = status_of(view, rollout, phases, now, brief=brief or is_part)
     due = look_again_after(rollout, now)
     if rollout.not_stored:
         # The rest would rely on it.
@@ -72,6 +75,7 @@ def plan(view: PolicyView, now: datetime, *, brief: bool = False) -> Plan:
             actions.insert(0, patch_of(subject, {}))
         actions.append(Together((*(each.writes for each in replicas), *writes.deletions())))
     actions += after_content(rollout, now)
+    due = timedelta() if is_part else due
     found = Plan(tuple(actions), look_again_after=due, status_waits=True, stops_at_failure=rollout.is_limited)
     return _with_status(found, status)
 

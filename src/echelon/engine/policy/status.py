@@ -4,7 +4,7 @@ A cluster is listed if it has a replica, and for no other reason. The list is wh
 too, so it is kept as long as a server takes it; beyond that, those that are settled are only counted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from echelon.api.times import format_micro_time
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import Patch
 from echelon.engine.policy.bindings import told_placements
-from echelon.engine.policy.cluster_list import clusters_of, fitting
+from echelon.engine.policy.cluster_list import clusters_of
 from echelon.engine.policy.kept_status import annotation_of, upstream_part
 from echelon.engine.policy.record import ABRIDGED
 from echelon.engine.policy.view import PolicyView
@@ -39,7 +39,6 @@ from echelon.engine.rollout.subject import Subject
 
 _OPEN = frozenset((Phase.TO_APPLY, Phase.PROGRESSING))
 _FAILED = frozenset((Phase.FAILED, Phase.TIMED_OUT))
-_DONE = frozenset((Phase.SUCCEEDED, Phase.SKIPPED))
 
 
 @dataclass(frozen=True)
@@ -93,15 +92,13 @@ def status_of(
     conditions = merge_conditions(before.conditions, drafts, generation, now)
     if brief and state == before.rollout_status and not status_changed(before.conditions, conditions):
         return StatusWrites()
-    clusters = clusters_of(view, rollout, written, now)
-    settled = {each.cluster for each in rollout.cluster_decisions if each.phase in _DONE and not each.in_flight}
-    listed, abridged = fitting(clusters, settled - written.keys())
+    listed, abridged = clusters_of(view, rollout, written, now)
     if abridged or find_condition(before.conditions, ABRIDGED) is not None:
         draft = ConditionDraft(ABRIDGED, bool(abridged), "TooManyClusters" if abridged else "Complete", abridged)
         conditions = merge_conditions(conditions, [draft], generation, now)
     changed_at = before.rollout_last_transition_time if state == before.rollout_status else format_micro_time(now)
     after = PolicyStatus(
-        compliant=compliance_of(clusters),
+        compliant=compliance_of(_states(view, written)),
         rollout_status=state,
         rollout_last_transition_time=changed_at if state else "",
         placement=_placements(view),
@@ -112,9 +109,14 @@ def status_of(
     return _writes(view, rollout.subject, before, after)
 
 
-def compliance_of(clusters: Iterable[ClusterCompliance]) -> str:
-    """Return the state of a policy: the worst of its clusters, and none before all have one."""
-    states = {each.compliant for each in clusters}
+def _states(view: PolicyView, written: Mapping[str, Phase]) -> set[str]:
+    """Return the states that the policy has on clusters; none on one that gets it now."""
+    new = {""} if written.keys() - view.replicas.keys() else set[str]()
+    return new | {each.compliant for each in view.replicas.values()}
+
+
+def compliance_of(states: set[str]) -> str:
+    """Return the state of a policy by those that it has on its clusters: the worst, and none before all have one."""
     if not states:
         return ""
     for worst in ("NonCompliant", "Pending"):

@@ -7,6 +7,7 @@ the status of a replica says comes after it: a status that is ahead of its spec 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from echelon.api.base import JSONObject
 from echelon.api.policy import POLICY
@@ -35,6 +36,7 @@ from echelon.engine.rollout.unwritten import are_due
 _STANDING = frozenset(each.value for each in (Phase.PROGRESSING, Phase.SUCCEEDED, Phase.FAILED))
 # Looking up a member of an enumeration takes ten times as long as looking up a name, and this is done for each cluster.
 _SUCCEEDED, _WAITS = Phase.SUCCEEDED, Phase.TO_APPLY.value
+MOST_WRITES = 500  # of one plan: whoever plans ten thousand of them at once does nothing else for a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,6 @@ class ReplicaWrites:
         self._in_turn = strategy.in_turn and rollout.rollback_to is None
         self._recalled = rollout.control.aborted and rollout.rollback_to is None  # what was released is held again
         self._metadata = ReplicaMetadata.of(view.policy.metadata, view.policy.spec)
-        self._record = Record.of(view.policy.status)
         self._now = now
         at = rollout.writes_at(now)
         self._at, self._at_second = format_micro_time(at), format_time(at)
@@ -89,6 +90,10 @@ class ReplicaWrites:
             written = self._in_turns(entry, replica) if self._in_turn else self._at_once(entry, replica)
             if written is not None:
                 yield written
+
+    @cached_property
+    def _record(self) -> Record:
+        return Record.of(self._view.policy.status)
 
     def deletions(self) -> tuple[Delete, ...]:
         """Return the ends of replicas that nobody selects any more.

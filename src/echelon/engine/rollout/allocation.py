@@ -6,7 +6,7 @@ keeps what it holds for the time being, is in the rollout where it was seen last
 it may be in flight, or have failed.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -46,6 +46,16 @@ class Allocation:
         """Whether its decisions are complete."""
         return self.reference.placement is not None and self.reference.placement.settled
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether clusters that it does not list may be its own."""
+        return self.reference.uncertain or not self.settled
+
+    @property
+    def placements(self) -> frozenset[str]:
+        """The names of the placements whose clusters it has."""
+        return frozenset(key.placement or self.reference.name for key in self.groups.groups) | {self.reference.name}
+
     def control_of(self, control: Control) -> Control:
         """Return what is said about the groups of this reference; those of several placements say which they are of."""
         if any(key.placement for key in self.groups.groups):
@@ -65,7 +75,7 @@ class Allocations:
 
     references: tuple[Allocation, ...]
     removal: Removal = NO_REMOVAL
-    uncertain: bool = False  # there may be more to delete, and what is known is not new enough to tell
+    uncertain: bool = False  # there may be more to delete or to forget, and what is known is not new enough to tell
 
     @property
     def to_delete(self) -> tuple[str, ...]:
@@ -87,9 +97,11 @@ def allocate(subject: Subject, revision: str, control: RemovalControl, now: date
     owners = owners_of(subject.references)
     _leave_to_the_unreadable(subject, owners)
     departed = departures(subject, owners, control, now)
-    undecided = _Undecided(subject, departed, revision, now)
-    found = tuple(undecided.joined(_allocation(subject, ref, owners)) for ref in subject.references)
-    return Allocations(found, departed.removal, departed.uncertain)
+    found = [_allocation(subject, ref, owners) for ref in subject.references]
+    unwritten = _unwritten(subject, revision, owners, found)
+    undecided = _Undecided(subject, departed, unwritten, revision, now)
+    uncertain = departed.uncertain or any(each.settled for each in found if each.reference.name in unwritten)
+    return Allocations(tuple(map(undecided.joined, found)), departed.removal, uncertain)
 
 
 def _leave_to_the_unreadable(subject: Subject, owners: dict[str, PlacementReference]) -> None:
@@ -122,6 +134,30 @@ def _allocation(subject: Subject, ref: PlacementReference, owners: Mapping[str, 
         return Allocation(ref, groups, error=AllocationError(NOT_AS_EXPECTED, f"{ref.path}.{error}"))
 
 
+def _unwritten(
+    subject: Subject, revision: str, owners: Mapping[str, PlacementReference], allocations: Sequence[Allocation]
+) -> dict[str, set[str]]:
+    """Return the clusters that could not be given anything and that nobody lists, by the reference they are of.
+
+    Where decisions are not settled they may be listed again in a moment. If it were forgotten until then that they
+    have failed, the rollout would go on.
+    """
+    failed = [cluster for cluster, one in subject.outcomes.content.items() if one.revision == revision]
+    missing = [each for each in failed if each not in owners and each not in subject.holdings]
+    unsettled = [each for each in allocations if each.is_doubtful]
+    found: dict[str, set[str]] = {}
+    if not missing or not unsettled:
+        return found
+    seen = _last_seen(subject)
+    home = {placement: each for each in reversed(allocations) for placement in each.placements}
+    for cluster in missing:
+        was = seen.get(cluster)
+        of = home.get(was.placement, unsettled[0]) if was is not None else unsettled[0]
+        if of.is_doubtful:
+            found.setdefault(of.reference.name, set()).add(cluster)
+    return found
+
+
 @dataclass(frozen=True)
 class _Undecided:
     """Clusters that stay in the rollout although nobody lists them.
@@ -132,18 +168,19 @@ class _Undecided:
 
     subject: Subject
     departed: Departures
+    unwritten: Mapping[str, Collection[str]]  # clusters that hold nothing, by reference
     revision: str
     now: datetime
 
     def joined(self, allocation: Allocation) -> Allocation:
         """Return an allocation with those that stay."""
         departed = self.departed.holdings.get(allocation.reference.name, ())
-        if not departed:
+        undecided = set(self.unwritten.get(allocation.reference.name, ()))
+        if not departed and not undecided:
             return allocation
         deadline = allocation.strategy.deadline if allocation.strategy is not None else None
         going = set(self.departed.removal.going)
         failed: dict[str, ClusterStatus] = {}
-        undecided: set[str] = set()
         for holding in departed:
             if holding.terminating or holding.cluster in going:
                 failure = failure_of(holding, deadline, self.now) if holding.revision == self.revision else None
@@ -162,7 +199,7 @@ class _Undecided:
         fine = holding.status.phase is Phase.SUCCEEDED
         if not allocation.groups.clusters:
             return True
-        if allocation.reference.uncertain or not allocation.settled:
+        if allocation.is_doubtful:
             unwritten = self.subject.outcomes.content.get(holding.cluster)  # it has a place, too
             is_due = unwritten is not None and unwritten.revision == self.revision
             return holding.revision == self.revision or not fine or is_due

@@ -4,9 +4,10 @@ Before, because no budget may forget whose write failed, and whatever reaches a 
 """
 
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from echelon.engine.plan import Patch, Write
-from echelon.engine.rollout import history
+from echelon.engine.rollout import history, secret_data
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, encode
 from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.subject import Subject
@@ -16,7 +17,7 @@ LOOK_AGAIN = timedelta(seconds=2)  # when what is known is too old to act on
 
 def before_content(rollout: Rollout) -> tuple[Write, ...]:
     """Return the writes that come before any cluster gets its content."""
-    return (*_store_failed_writes(rollout), *history.store(rollout.subject, rollout.history))
+    return (*_store_failed_writes(rollout), *_store_secrets(rollout), *history.store(rollout.subject, rollout.history))
 
 
 def after_content(rollout: Rollout, now: datetime) -> tuple[Write, ...]:
@@ -45,6 +46,19 @@ def look_again_after(rollout: Rollout, now: datetime) -> timedelta | None:
 def patch_of(subject: Subject, body: dict[str, object], subresource: str = "") -> Patch:
     """Return a patch of the object itself, as it was seen."""
     return Patch.of(subject.kind, subject.metadata, body, subresource)
+
+
+def _store_secrets(rollout: Rollout) -> tuple[Write, ...]:
+    """Return what keeps on the object what the Secrets in its stored revisions hold, if it says something else."""
+    subject, past = rollout.subject, rollout.history
+    known = subject.metadata.annotations.get(secret_data.SECRET_DATA)
+    if past.present is not None and known is None:
+        return ()  # it was stored with nothing to keep
+    kept = sorted((each for each in subject.revisions if each not in past.obsolete), key=attrgetter("number"))
+    held = secret_data.encode(subject.revision, subject.content, kept)
+    if held == known:
+        return ()
+    return (patch_of(subject, {"metadata": {"annotations": {secret_data.SECRET_DATA: held}}}),)
 
 
 def _store_failed_writes(rollout: Rollout) -> tuple[Write, ...]:

@@ -22,6 +22,7 @@ BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
 EMPTY = "PlacementDecisionEmpty"
 AS_EXPECTED = "AsExpected"
 NOT_BOUND, REMOVAL_HELD = "ClusterNotBound", Stay.HELD.value
+STRANGE_REVISION = "RevisionIgnored"
 BREACH, APPROVAL, WRITE_FAILED = "MaxFailuresExceeded", "AwaitingApproval", "WriteFailed"
 ABORT_IGNORED = f"{ABORTED} has no effect: the rollout was complete before; echelon rollout undo goes back"
 _LAST = "the last deadline was "  # not cut to seconds: what came after it was not told yet
@@ -102,6 +103,8 @@ def warnings(rollout: Rollout) -> list[tuple[str, str]]:
     """Return what is carried out to the letter and is hardly what somebody meant, each with a reason."""
     found = [("ConcurrencyNotLimited", _without_limit(ref.allocation)) for ref in rollout.references]
     found.append((UNKNOWN, rollout.unknown_approval))
+    strange = [each for each in rollout.subject.revisions if each.strange]
+    found += [(STRANGE_REVISION, f"ControllerRevision {each.name} is not believed: {each.strange}") for each in strange]
     return [(reason, note) for reason, note in dict.fromkeys(found) if note]
 
 

@@ -201,8 +201,8 @@ def questions(
 ) -> tuple[ReadRequest | None, timedelta | None]:
     """Return what to ask the server for, and after which time other decisions count than now.
 
-    `losing` are the uids of what clusters would lose, `stale` those of which more may have been known when they were
-    written.
+    `losing` are the uids of what clusters would lose, and the clusters of which it would be forgotten that they failed;
+    `stale` those uids of which more may have been known when they were written.
     """
     settled = {ref.name for ref in references if ref.uncertain and ref.placement is not None and ref.placement.settled}
     torn = [name for name in known if name in settled]

@@ -9,6 +9,7 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.times import parse_time
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.milestones import NO_MILESTONES, Milestones, read_milestones
+from echelon.engine.rollout.secret_data import without_secrets
 from echelon.engine.rollout.stored_revision import GENERATION_ANNOTATION, StoredRevision
 from echelon.engine.rollout.subject import Subject
 
@@ -73,7 +74,7 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
                 "annotations": numbered,
                 **owned,
             },
-            "data": {"spec": subject.content},
+            "data": {"spec": without_secrets(subject.content)[0]},
             "revision": history.number,
         }
         writes.append(Create(CONTROLLER_REVISION, body, meta.namespace))

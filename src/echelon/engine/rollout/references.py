@@ -12,6 +12,7 @@ from echelon.api.placement import Placement, PlacementDecision
 from echelon.api.rollout import RolloutStrategy
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey, UnreadableIndex
 from echelon.engine.placement.groups import NotAPercentage, group_size
+from echelon.engine.placement.slices import INDEX_LABEL, readable_index
 from echelon.engine.placement.status import SATISFIED
 
 
@@ -28,6 +29,7 @@ class PlacementView:
     named: frozenset[str] = frozenset()  # the groups that its spec has, with clusters or without
     selects_none: bool = False  # the user asks for no cluster
     unsatisfied: str = ""  # what its status says of why not all, or none, are selected
+    left_out: str = ""  # which decisions do not count, because nobody can tell of which group they are
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def read_placement(
     placement: Placement, decisions: Iterable[PlacementDecision], *, owned: bool = False
 ) -> PlacementView:
     """Read a placement with the decisions that are believed to be its own, because it owns them or by their label."""
-    decisions = tuple(decisions)
+    decisions, left_out = _without_strangers(placement, tuple(decisions))
     selected = placement.status.number_of_selected_clusters
     try:
         groups = DecisionGroups.from_decisions(decisions)
@@ -82,7 +84,31 @@ def read_placement(
         named=frozenset(each.group_name for each in strategy.decision_groups),
         selects_none=placement.spec.number_of_clusters == 0,
         unsatisfied=_unsatisfied(placement),
+        left_out=left_out,
     )
+
+
+def _without_strangers(
+    placement: Placement, decisions: tuple[PlacementDecision, ...]
+) -> tuple[tuple[PlacementDecision, ...], str]:
+    """Leave out decisions with a group that cannot be read and that the placement's status does not name.
+
+    The label and even the owner of a decision are what its author wrote. The status is the placement's own word, so
+    what it names is damaged, and waited for; what it does not is a stranger's, and must not stop the others.
+    """
+    named = {name for group in placement.status.decision_groups for name in group.decisions}
+    strange = {
+        name
+        for each in decisions
+        if not readable_index(each.metadata.labels.get(INDEX_LABEL, "0")) and (name := each.metadata.name) not in named
+    }
+    if not named or not strange:
+        return decisions, ""
+    first = min(strange)
+    others = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
+    why = f"{placement.metadata.name}: decision {first}{others} does not count: its group is no number, and the "
+    kept = tuple(each for each in decisions if each.metadata.name not in strange)
+    return kept, f"{why}placement's status does not name it"
 
 
 def join_placements(references: Sequence[PlacementReference], mandatory: Sequence[GroupKey] = ()) -> PlacementReference:

@@ -2,15 +2,19 @@
 
 Its data has the part of the object's spec that is rolled out, as the user gave it. Its labels say whose it is and which
 content it has; each kind has its own. Its annotations say what the revision has gone through.
+
+Others may write such objects, too. One that says what cannot be is worth nothing, and must not stop anything.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import ControllerRevision
 from echelon.api.kinds import Kind
 from echelon.api.meta import ObjectMeta
+from echelon.api.versions import newer
 
 COMPLETED_ANNOTATION = "echelon.dev/completed-at"  # when it had reached every cluster
 # With the number that it had then: an old revision that is wanted again goes through all of it anew.
@@ -18,6 +22,9 @@ COMPLETED_NUMBER_ANNOTATION = "echelon.dev/completed-number"
 PASSED_ANNOTATION = "echelon.dev/completed-groups"  # which named groups have had it, all of them
 STOPPED_ANNOTATION = "echelon.dev/stopped-at"  # when too many clusters failed, where that is final
 GENERATION_ANNOTATION = "echelon.dev/set-generation"  # since which generation of its object it is wanted
+_DIGITS = 18  # of a generation; none has more
+# One a second for thirty years. What is numbered higher was not numbered by us, and leaves no number to go on with.
+HIGHEST_NUMBER = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class StoredRevision:
     completed_number: str = ""  # the number that it had when it was completed
     passed: str = ""  # as its annotations say, with the number that it had then
     stopped: str = ""
+    strange: str = ""  # what it says and cannot be
 
 
 def read_revision(stored: ControllerRevision, hash_label: str) -> StoredRevision:
@@ -51,7 +59,7 @@ def read_revision(stored: ControllerRevision, hash_label: str) -> StoredRevision
         revision=meta.labels.get(hash_label, ""),
         completed=meta.annotations.get(COMPLETED_ANNOTATION, ""),
         content=content if isinstance(content, dict) else None,
-        generation=int(generation) if generation.isdigit() else 0,
+        generation=int(generation) if generation.isdecimal() and len(generation) <= _DIGITS else 0,
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
         completed_number=meta.annotations.get(COMPLETED_NUMBER_ANNOTATION, ""),
         passed=meta.annotations.get(PASSED_ANNOTATION, ""),
@@ -65,3 +73,29 @@ def is_revision_of(stored: ControllerRevision, kind: Kind[Any], meta: ObjectMeta
     if owner is None:
         return True
     return owner.uid == meta.uid or (owner.kind, owner.name) == (kind.kind, meta.name)
+
+
+def believed_revisions(
+    stored: Iterable[StoredRevision], *, owner: str, generation: int, known: str, objects: str
+) -> tuple[StoredRevision, ...]:
+    """Return revisions as far as they can be believed, by the object with the uid `owner` in its present `generation`.
+
+    `known`: up to which version the object's content is known; `objects`: up to which version it is known which objects
+    there are. One that was let go after that may have been let go by the end of the object, and does not count.
+    """
+    return tuple(
+        _plausible(each, generation, known)
+        for each in stored
+        if each.owner == owner or not newer(each.version, objects)
+    )
+
+
+def _plausible(revision: StoredRevision, generation: int, known: str) -> StoredRevision:
+    if revision.number > HIGHEST_NUMBER:
+        strange = f"it has the number {revision.number}, which is none of ours"
+        return replace(revision, number=0, generation=0, completed="", passed="", stopped="", strange=strange)
+    # Whoever stored it later than all that is known here may have seen a generation that is not known here.
+    if revision.generation > generation and not newer(revision.version, known):
+        strange = f"it says that it is of generation {revision.generation}, and there is none after {generation}"
+        return replace(revision, generation=0, strange=strange)
+    return revision

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
 from echelon.engine.conditions import ConditionStamp, find_condition, set_condition
+from echelon.engine.work.adopted import ADOPTED
 from echelon.engine.work.drift import DRIFTED
 from echelon.engine.work.health_state import Degraded, Health, Healthy
 from echelon.engine.work.rules import RULE_REASONS
@@ -70,6 +71,7 @@ def work_conditions(
         elif known is None or not stamp.current(known):
             conditions = set_condition(conditions, _unreadable(kind, judged, stamp), per_generation=True)
     conditions = _with_drift(conditions, manifests, stamp)
+    conditions = _with_adopted(conditions, manifests, stamp)
     has_owner = {*kinds, *ROLLOUT_CONDITIONS, *BUILT_IN}
     return [each for each in conditions if each.type in has_owner or not each.reason.startswith(RULE_REASONS)]
 
@@ -110,6 +112,21 @@ def _with_drift(
     made = stamp.condition(DRIFTED, worst.status, worst.reason, message)
     known = find_condition(before, DRIFTED)
     return set_condition(before, made, per_generation=True, restart=known is None or known.message != message)
+
+
+def _with_adopted(
+    before: Sequence[Condition], manifests: Sequence[ManifestCondition], stamp: ConditionStamp
+) -> list[Condition]:
+    """Say which objects were there before the work; nothing if none was, and if a rule of the user's says it."""
+    told = [(each.resource_meta, found) for each in manifests if (found := find_condition(each.conditions, ADOPTED))]
+    if any(found.reason.startswith(RULE_REASONS) for _, found in told):
+        return list(before)
+    if not told:
+        return [each for each in before if each.type != ADOPTED]
+    named = ", ".join(described(meta) for meta, _ in told[:MAX_NAMED])
+    more = f" and {len(told) - MAX_NAMED} more" if len(told) > MAX_NAMED else ""
+    message = f"{named}{more}: {told[0][1].message}"
+    return set_condition(before, stamp.condition(ADOPTED, "True", told[0][1].reason, message))
 
 
 def _available(manifests: Sequence[ManifestCondition], stamp: ConditionStamp) -> Condition:

@@ -5,10 +5,8 @@ narrow entry can stand before a wide one. The way of reading feedback is the exc
 entry that matches, and a work must mean the same to both agents.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from echelon.api.manifest_config import (
     ConditionRule,
@@ -52,13 +50,19 @@ def matches(identifier: ResourceIdentifier, meta: ManifestResourceMeta) -> bool:
 
 
 def _like(pattern: str, text: str) -> bool:
-    return pattern == text if "*" not in pattern else _compiled(pattern).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    # Stars in a row mean no more than one, and would only cost time.
-    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)
+    """Match from left to right, each part at its first place: no pattern makes that go back and try again."""
+    if "*" not in pattern:
+        return pattern == text
+    first, *middle, last = pattern.split("*")
+    if len(first) + len(last) > len(text) or not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in filter(None, middle):
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 _NONE = Options()

@@ -16,8 +16,10 @@ from echelon.api.jsonpath import JSONPath, JSONPathError
 from echelon.api.jsonpath import compile as compile_path
 from echelon.api.manifest_config import FeedbackRule, JsonPath
 from echelon.api.work import FeedbackValue, FieldValue
+from echelon.engine.cel.metering import Budget, Overrun
 
 _INT64 = 2**63
+_READING = 10  # for each path, however short
 
 _WELL_KNOWN: dict[tuple[str, str], dict[str, str]] = {
     ("apps/v1", "Deployment"): {
@@ -53,8 +55,14 @@ class Feedback:
     errors: tuple[str, ...] = ()
 
 
-def read_feedback(rules: Iterable[FeedbackRule], obj: JSONObject, raw_limit: int | None = None) -> Feedback:
-    """Read what rules ask for. Lists and objects become JSON of at most `raw_limit` bytes; without one, an error."""
+def read_feedback(
+    rules: Iterable[FeedbackRule], obj: JSONObject, raw_limit: int | None = None, budget: Budget | None = None
+) -> Feedback:
+    """Read what rules ask for. Lists and objects become JSON of at most `raw_limit` bytes; without one, an error.
+
+    When the budget is used up, the rest is not read, and one error says so.
+    """
+    budget = Budget() if budget is None else budget
     values: dict[str, FeedbackValue] = {}
     errors: list[str] = []
     for rule in rules:
@@ -65,10 +73,14 @@ def read_feedback(rules: Iterable[FeedbackRule], obj: JSONObject, raw_limit: int
             continue
         for path in paths:
             try:
-                found = _read(path, obj, raw_limit)
+                budget.spend(_READING)
+                found = _read(path, obj, raw_limit, budget)
             except Unreported as error:
                 errors.append(str(error))
                 continue
+            except Overrun:
+                errors.append(f"reading {path.name[:64]} and what comes after it costs too much")
+                return Feedback(tuple(values.values()), tuple(errors))
             if found is not None:
                 # Names are unique on the wire; a status with a name twice would be refused as a whole.
                 values.setdefault(path.name, FeedbackValue(name=path.name, field_value=found))
@@ -88,14 +100,14 @@ def _paths(rule: FeedbackRule, obj: JSONObject) -> Iterator[JsonPath]:
         yield JsonPath(name=name, path=path)
 
 
-def _read(path: JsonPath, obj: JSONObject, raw_limit: int | None) -> FieldValue | None:
+def _read(path: JsonPath, obj: JSONObject, raw_limit: int | None, budget: Budget) -> FieldValue | None:
     version = str(obj.get("apiVersion", "")).rpartition("/")[2]
     if path.version and path.version != version:
         raise Unreported(f"version set in the path {path.name} is not matched for the related resource")
     compiled = _compiled(path.path)
     if isinstance(compiled, JSONPathError):
         raise Unreported(f"failed to parse json path {path.path} of {path.name} with error: {compiled}")
-    found = compiled.find(obj)
+    found = compiled.find(obj, budget.spend)
     if raw_limit is not None and len(found) > 1:
         return _raw(path, found, raw_limit)
     if not found or found[0] is None:

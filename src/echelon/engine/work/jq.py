@@ -6,11 +6,12 @@ position at which it begins, because a path that is understood half would leave 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 MAX_LENGTH = 1024
+MAX_DEPTH = 32  # of brackets within brackets
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 
@@ -64,23 +65,30 @@ def parse(text: str) -> tuple[Step, ...]:
     return _Parser(text).whole()
 
 
-def paths(steps: tuple[Step, ...], obj: Any) -> list[FieldPath]:
-    """Return where in an object a path leads; only places that exist."""
-    return [path for path, _ in _follow(steps, obj, ())]
+def paths(steps: tuple[Step, ...], obj: Any, spend: Callable[[int], None]) -> list[FieldPath]:
+    """Return where in an object a path leads; only places that exist.
+
+    `spend` hears how many places were looked at, and ends the search if it raises.
+    """
+    return [path for path, _ in _follow(steps, obj, spend)]
 
 
-def _follow(steps: tuple[Step, ...], value: Any, at: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
-    if not steps:
-        yield at, value
-        return
-    step, rest = steps[0], steps[1:]
-    if isinstance(step, Select):
-        found = [inner for _, inner in _follow(step.path, value, ())] or [None]
-        if any((_same(inner, step.value)) == step.equal for inner in found):
-            yield from _follow(rest, value, at)
-        return
-    for key, inner in _inside(step, value):
-        yield from _follow(rest, inner, (*at, key))
+def _follow(steps: tuple[Step, ...], value: Any, spend: Callable[[int], None]) -> list[tuple[FieldPath, Any]]:
+    found: list[tuple[FieldPath, Any]] = [((), value)]
+    for step in steps:
+        spend(1 + len(found))
+        if isinstance(step, Select):
+            found = [(path, inner) for path, inner in found if _passes(step, inner, spend)]
+        else:
+            if isinstance(step, Each):
+                spend(sum(len(inner) for _, inner in found if isinstance(inner, dict | list)))
+            found = [((*path, key), after) for path, inner in found for key, after in _inside(step, inner)]
+    return found
+
+
+def _passes(step: Select, value: Any, spend: Callable[[int], None]) -> bool:
+    found = [inner for _, inner in _follow(step.path, value, spend)] or [None]
+    return any(_same(inner, step.value) == step.equal for inner in found)
 
 
 def _inside(step: Field | Item | Each, value: Any) -> Iterator[tuple[str | int, Any]]:
@@ -108,6 +116,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self._depth = 0
 
     def whole(self) -> tuple[Step, ...]:
         steps = self._pipe()
@@ -118,9 +127,13 @@ class _Parser:
         return steps
 
     def _pipe(self) -> tuple[Step, ...]:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"more than {MAX_DEPTH} brackets within brackets")
         steps = self._stage()
         while self._skip("|"):
             steps += self._stage()
+        self._depth -= 1
         return steps
 
     def _stage(self) -> tuple[Step, ...]:

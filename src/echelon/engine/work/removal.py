@@ -5,7 +5,7 @@ worst that an agent can do. So an object goes only if it is the very one that wa
 reference, and no other record's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -13,8 +13,8 @@ from typing import TypeAlias
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.work import APPLIED_MANIFEST_WORK, AppliedResource, ManifestResourceMeta
-from echelon.engine.work.ownership import has_owner, owner_references, without_owner
+from echelon.api.work import AppliedResource, ManifestResourceMeta
+from echelon.engine.work.ownership import has_owner, is_kept_namespace, is_record, owner_references, without_owner
 
 ResourceKey: TypeAlias = tuple[str, str, str, str]  # group, resource, namespace and name; the version is only a view
 
@@ -23,7 +23,7 @@ class RemovalAction(Enum):
     """What becomes of an object that is no longer wanted."""
 
     FORGET = "forget"  # it is gone, another one, or not ours
-    DISOWN = "disown"  # others have it too
+    DISOWN = "disown"  # others have it too, or nobody deletes it
     DELETE = "delete"
     WAIT = "wait"  # its end has been asked for
 
@@ -64,15 +64,21 @@ def split_by_wanted(
     return kept, dropped
 
 
-def decide_removal(resource: AppliedResource, live: JSONObject | None, owner: JSONObject) -> Removal:
-    """Decide what becomes of an object that a work no longer wants."""
+def decide_removal(
+    resource: AppliedResource, live: JSONObject | None, owner: JSONObject, kept_namespaces: Collection[str] = ()
+) -> Removal:
+    """Decide what becomes of an object that a work no longer wants.
+
+    `kept_namespaces` are never deleted, besides those that nobody's are: what an earlier version made ours is given up.
+    """
     if live is None or not has_owner(live, owner):
         return _FORGET
     uid = live["metadata"].get("uid", "")
     if resource.uid and resource.uid != uid:
         return _FORGET
     others = without_owner(owner_references(live), owner)
-    if any(_is_record(reference) for reference in others):
+    kept = is_kept_namespace(resource.group, resource.resource, resource.name, kept_namespaces)
+    if kept or any(is_record(reference) for reference in others):
         return Removal(RemovalAction.DISOWN, tuple(others))
     if live["metadata"].get("deletionTimestamp"):
         return _WAIT
@@ -93,11 +99,6 @@ def merged_resources(resources: Sequence[AppliedResource]) -> list[AppliedResour
     return sorted(
         by_key.values(), key=lambda each: (each.group, each.version, each.resource, each.namespace, each.name)
     )
-
-
-def _is_record(reference: JSONObject) -> bool:
-    group = str(reference.get("apiVersion", "")).partition("/")[0]
-    return reference.get("kind") == APPLIED_MANIFEST_WORK.kind and group == APPLIED_MANIFEST_WORK.group
 
 
 _FORGET, _WAIT, _DELETE = Removal(RemovalAction.FORGET), Removal(RemovalAction.WAIT), Removal(RemovalAction.DELETE)

@@ -8,7 +8,7 @@ and health say counts only after this generation's manifest was applied, or a ro
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -23,13 +23,18 @@ from echelon.api.work import (
     StatusFeedback,
 )
 from echelon.engine.conditions import ConditionStamp, condition_stamp, find_condition, set_condition
+from echelon.engine.work.adopted import ADOPTED, with_adopted
 from echelon.engine.work.aggregation import JudgedManifest, work_conditions
 from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
 from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
 from echelon.engine.work.redaction import without_values
-from echelon.engine.work.rules import RULE_REASONS, RuleResult, evaluate
+from echelon.engine.work.rules import RULE_REASONS, RuleBudget, RuleResult, evaluate
+
+# What rules and feedback of a work may cost together: the agent does nothing else meanwhile.
+BUDGET: Final = 80_000
+PER_MANIFEST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class ObservedManifest:
     """What became of a manifest. `meta` has as much of its identity as is known; its ordinal is the place in the spec.
 
     `applied` is None in a pass that only looks: what was said about the last attempt is kept. So is what was said about
-    drift if `drift` is None. `has_status`: objects of its kind have a status that a controller writes.
+    drift if `drift` is None, and about objects that were there before the work if `adopted` is. `has_status`: objects
+    of its kind have a status that a controller writes.
     """
 
     meta: ManifestResourceMeta
@@ -88,6 +94,7 @@ class ObservedManifest:
     live: LiveState
     drift: Drift | None = None
     has_status: bool = False
+    adopted: bool | None = None
 
 
 def report(
@@ -109,6 +116,7 @@ def report(
     stamp = condition_stamp(work.metadata.generation, now)
     completed = _is_true(work.status.conditions, "Complete")
     reported = _Reported(work.status.resource_status.manifests)
+    budget = RuleBudget(BUDGET + len(observed) * PER_MANIFEST, BUDGET)
     judged = [
         _judge(
             each,
@@ -116,6 +124,7 @@ def report(
             options_for(work.spec.manifest_configs, each.meta),
             stamp,
             raw_limit,
+            budget=budget,
             completed=completed,
         )
         for each in observed
@@ -174,6 +183,7 @@ def _judge(
     stamp: ConditionStamp,
     raw_limit: int | None,
     *,
+    budget: RuleBudget,
     completed: bool,
 ) -> JudgedManifest:
     conditions, feedback = before.conditions, before.status_feedback
@@ -186,16 +196,18 @@ def _judge(
         conditions = set_condition(conditions, condition, per_generation=True)
     if all(rule.condition != DRIFTED for rule in options.conditions):
         conditions = _with_drift(conditions, observed.drift, stamp)
+    if observed.adopted is not None and all(rule.condition != ADOPTED for rule in options.conditions):
+        conditions = with_adopted(conditions, stamp, adopted=observed.adopted)
     # A work or an object that is complete is never applied again; what it was is what it stays.
     settled = (
         completed or _is_true(conditions, "Complete") or stamp.current(find_condition(conditions, "Applied"), "True")
     )
     found = observed.live if isinstance(observed.live, Found) and _complete(observed.meta) else None
-    rule_results: Sequence[RuleResult] = evaluate(options.conditions, found.object) if found and settled else ()
+    rule_results: Sequence[RuleResult] = evaluate(options.conditions, found.object, budget) if found and settled else ()
     if all(each.condition != "Available" for each in rule_results):
         conditions = set_condition(conditions, _available(observed, stamp))
     if found:
-        read = read_feedback(options.feedback, found.object, raw_limit)
+        read = read_feedback(options.feedback, found.object, raw_limit, budget)
         changed = list(read.values) != feedback.values
         feedback = StatusFeedback(values=list(read.values))
         synced = _synced(read, stamp, asked=bool(options.feedback))

@@ -8,16 +8,46 @@ Works are reported again and again, so a program is compiled once, and so is the
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Final
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.manifest_config import ConditionRule
-from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Function, Program, compile_expression
+from echelon.engine.cel import (
+    CEL_AVAILABLE,
+    Budget,
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Function,
+    Program,
+    compile_expression,
+)
 from echelon.engine.work.health_state import condition, part, text
 
 EVALUATED, INVALID = "ConditionRuleEvaluated", "ConditionRuleInvalid"
 EXPRESSION_ERROR, INTERNAL_ERROR = "ConditionRuleExpressionError", "ConditionRuleInternalError"
+BUDGET: Final = 50_000  # what all rules about one object may cost, if there is no other limit
+_ASKING = 5  # for each expression, however cheap
+_COMPILING = 8  # for each character of an expression, the first time that it is met
 RULE_REASONS = "ConditionRule"  # by this prefix, conditions of rules are told from all others
+
+
+class RuleBudget(Budget):
+    """What the rules of a work may cost. Compiling counts, whether it was done before or not: a report is a report."""
+
+    __slots__ = ("_met",)
+
+    def __init__(self, total: int, per_call: int) -> None:
+        super().__init__(total, per_call)
+        self._met: set[str] = set()
+
+    def take(self, expression: str) -> None:
+        """Pay for an expression that is evaluated next. Raises CostExceeded."""
+        cost = _ASKING if expression in self._met else _ASKING + len(expression) * _COMPILING
+        self._met.add(expression)
+        self.left = max(0, self.left - cost)
+        if not self.left:
+            raise CostExceeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +60,22 @@ class RuleResult:
     message: str
 
 
-def evaluate(rules: Iterable[ConditionRule], obj: JSONObject) -> tuple[RuleResult, ...]:
-    """Evaluate rules; those that have nothing to say about the object are left out."""
-    bound: dict[str, Any] = {}  # the object is converted for CEL once, and only if some rule needs it
-    found = (_well_known(rule, obj) if rule.type == "WellKnownConditions" else _cel(rule, obj, bound) for rule in rules)
+def evaluate(
+    rules: Iterable[ConditionRule], obj: JSONObject, budget: "RuleBudget | None" = None
+) -> tuple[RuleResult, ...]:
+    """Evaluate rules; those that have nothing to say about the object are left out.
+
+    A rule for which the budget does not suffice is an error like any other in it.
+    """
+    budget = RuleBudget(BUDGET, BUDGET) if budget is None else budget
+    found = (
+        _well_known(rule, obj, budget) if rule.type == "WellKnownConditions" else _cel(rule, obj, budget)
+        for rule in rules
+    )
     return tuple(finding for finding in found if finding is not None)
 
 
-def _well_known(rule: ConditionRule, obj: JSONObject) -> RuleResult | None:
+def _well_known(rule: ConditionRule, obj: JSONObject, budget: RuleBudget) -> RuleResult | None:
     status = part(obj, "status")
     if rule.condition != "Complete":
         return None
@@ -48,35 +86,36 @@ def _well_known(rule: ConditionRule, obj: JSONObject) -> RuleResult | None:
             over = text(status, "phase") in ("Succeeded", "Failed")
         case _:
             return None
-    return RuleResult(rule.condition, str(over), EVALUATED, _message(rule, obj, over))
+    return RuleResult(rule.condition, str(over), EVALUATED, _message(rule, obj, over, budget))
 
 
-def _cel(rule: ConditionRule, obj: JSONObject, bound: dict[str, Any]) -> RuleResult:
+def _cel(rule: ConditionRule, obj: JSONObject, budget: RuleBudget) -> RuleResult:
     if rule.type != "CEL":
         return RuleResult(rule.condition, "Unknown", INVALID, f"unrecognized condition rule type {rule.type}")
     if not CEL_AVAILABLE:
         return RuleResult(rule.condition, "Unknown", INTERNAL_ERROR, "CEL is not available on this agent")
     try:
-        result = all(_holds(expression, obj, bound) for expression in rule.cel_expressions)
+        result = all(_holds(expression, obj, budget) for expression in rule.cel_expressions)
     except (CompileError, EvaluationError) as error:
         return RuleResult(rule.condition, "False", EXPRESSION_ERROR, str(error))
-    return RuleResult(rule.condition, str(result), EVALUATED, _message(rule, obj, result))
+    return RuleResult(rule.condition, str(result), EVALUATED, _message(rule, obj, result, budget))
 
 
-def _holds(expression: str, obj: JSONObject, bound: dict[str, Any]) -> bool:
+def _holds(expression: str, obj: JSONObject, budget: RuleBudget) -> bool:
+    budget.take(expression)
     program = _program(expression, ("object",))
-    if "object" not in bound:
-        bound["object"] = program.bind({"object": obj})
-    value = program.run(bound["object"])
+    value = program.run({"object": obj}, budget)
     if not isinstance(value, bool):
         raise EvaluationError(f"expected bool result, got {program.returns}: {expression}")
     return value
 
 
-def _message(rule: ConditionRule, obj: JSONObject, result: bool) -> str:
+def _message(rule: ConditionRule, obj: JSONObject, result: bool, budget: RuleBudget) -> str:
     if rule.message_expression and CEL_AVAILABLE:
         try:
-            message = _program(rule.message_expression, ("object", "result")).evaluate(object=obj, result=result)
+            budget.take(rule.message_expression)
+            program = _program(rule.message_expression, ("object", "result"))
+            message = program.run({"object": obj, "result": result}, budget)
         except (CompileError, EvaluationError):
             message = ""  # the status is known; a message that cannot be made must not hide it
         if isinstance(message, str) and message:

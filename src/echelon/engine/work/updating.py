@@ -16,7 +16,7 @@ from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.engine.merge_patch import merge_difference
 from echelon.engine.plan import Create, Delete, Patch, Write
-from echelon.engine.work.ownership import owner_references, owners_after
+from echelon.engine.work.ownership import belongs_to_works, has_owner, owner_references, owners_after
 
 _NOT_CONTENT = ("apiVersion", "kind", "metadata", "status")
 # How many pods there are is often for an autoscaler to say; then the manifest does not say it.
@@ -70,13 +70,20 @@ def last_applied_of(manifest: JSONObject, live: JSONObject) -> LastApplied:
 
 @dataclass(frozen=True)
 class DesiredObject:
-    """A manifest and where it goes; `owner` is our record. An object that is not `owned_by_work` outlives the work."""
+    """A manifest and where it goes; `owner` is our record. An object that is not `owned_by_work` outlives the work.
+
+    So does one that was there before, unless the work `adopts` it. `recorded_uid` is that of the object that was
+    applied for the work before, `work_uid` that of the work itself.
+    """
 
     kind: Kind[Any]
     manifest: JSONObject
     namespace: str
     owner: JSONObject
     owned_by_work: bool
+    recorded_uid: str = ""
+    work_uid: str = ""
+    adopts: bool = False
 
     @property
     def name(self) -> str:
@@ -84,14 +91,35 @@ class DesiredObject:
         name: str = self.manifest["metadata"]["name"]
         return name
 
+    def is_foreign(self, live: JSONObject) -> bool:
+        """Whether an object was there before, and is not to be made ours."""
+        known = has_owner(live, self.owner) or belongs_to_works(live, self.recorded_uid, self.work_uid)
+        return not self.adopts and not known
+
+    def owns(self, live: JSONObject) -> bool:
+        """Whether an object is to go with the work."""
+        return self.owned_by_work and not self.is_foreign(live)
+
+
+class ForeignObjectError(ValueError):
+    """An object cannot be changed without being deleted, and is not ours to delete."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "it was there before this work and is of another type, which cannot be changed; "
+            "it would have to be deleted and made anew, and is not the work's to delete"
+        )
+
 
 def update(
     desired: DesiredObject, live: JSONObject | None, last_applied: LastApplied | None = None
 ) -> tuple[Write, ...]:
-    """Return what makes an object equal to its manifest; nothing if it is."""
+    """Return what makes an object equal to its manifest; nothing if it is. Raises `ForeignObjectError`."""
     if live is None:
         return (creation(desired),)
     if _other_type(desired, live):
+        if desired.is_foreign(live):
+            raise ForeignObjectError
         meta = live["metadata"]
         gone = Delete(desired.kind, desired.name, desired.namespace, uid=meta.get("uid", ""))
         return gone, creation(desired)
@@ -127,7 +155,7 @@ def create_only(desired: DesiredObject, live: JSONObject | None) -> tuple[Write,
 
 def owner_writes(desired: DesiredObject, live: JSONObject) -> tuple[Write, ...]:
     """Return what gives an object the owners that it should have, and nothing else."""
-    owners = owners_after(live, desired.owner, keep=desired.owned_by_work)
+    owners = owners_after(live, desired.owner, keep=desired.owns(live))
     if owners == owner_references(live):
         return ()
     return (_patch(desired, live, {"metadata": {"ownerReferences": owners}}),)
@@ -182,7 +210,7 @@ def _metadata_difference(desired: DesiredObject, live: JSONObject) -> JSONObject
         merged |= {key[:-1]: None for key in stated if key.endswith("-") and key[:-1] in before}
         if merged:
             changed[field] = merged
-    owners = owners_after(live, desired.owner, keep=desired.owned_by_work)
+    owners = owners_after(live, desired.owner, keep=desired.owns(live))
     if owners != owner_references(live):
         changed["ownerReferences"] = owners
     return changed

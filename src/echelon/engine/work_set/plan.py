@@ -25,6 +25,7 @@ from echelon.engine.rollout.events import ACTION, announcements, regarding_of, r
 from echelon.engine.rollout.model import Phase, Wait
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
+from echelon.engine.work.ownership import ADOPT
 from echelon.engine.work_set.content import patch_to
 from echelon.engine.work_set.names import (
     FINALIZER,
@@ -120,6 +121,8 @@ class _Writing:
         self._now = format_micro_time(rollout.writes_at(now))
         self._own = foreign(view.work_set.metadata.labels)
         self._own_names = ",".join(sorted(self._own))
+        given = view.work_set.metadata.annotations.get(ADOPT)
+        self._adopt = {} if given is None else {ADOPT: given}
         self._patches: dict[str, JSONObject] = {}  # by the revision that they replace
         self._put_off = _put_off(view, rollout)
 
@@ -185,6 +188,7 @@ class _Writing:
             LABELS_ANNOTATION: self._own_names or None,
             RETRIED_ANNOTATION: None,
             TURNED_ANNOTATION: None,
+            **self._adopt,
         }
 
     def _touch(self, work: WorkView, labels: dict[str, str]) -> JSONObject:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from echelon.api.cluster import ManagedCluster
 from echelon.api.karmada_selectors import FIELDS, ClusterAffinity
-from echelon.api.labels import Requirement, Selector, SelectorError, from_label_selector
+from echelon.api.label_terms import Requirement
+from echelon.api.labels import Selector, SelectorError, from_label_selector
 from echelon.engine.workload.names import LONGEST_CLUSTER_NAME
 
 ClusterMatch: TypeAlias = Callable[[ManagedCluster], bool]

@@ -59,10 +59,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Aligned:
-    """What a round decided, within which budgets."""
+    """What a round decided, and from what."""
 
     round: Round
-    budgets: Budgets
+    workload: Workload
+    began: Ledger
+
+    @property
+    def budgets(self) -> Budgets:
+        """The budgets that it kept."""
+        return self.workload.budgets
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,11 @@ class Alignment:
         wanted = Wanted(here, [each for each in self.view.targets if self.has(here, each)])
         return self.round(wanted, now, keep=True)
 
-    def round(self, wanted: Wanted, now: datetime, *, keep: bool = False) -> "Aligned":
-        """Decide what every cluster is sent now. With `keep`, one that may not have the revision keeps its own."""
+    def round(self, wanted: Wanted, now: datetime, *, keep: bool = False, standing: Aligned | None = None) -> "Aligned":
+        """Decide what every cluster is sent now. With `keep`, one that may not have the revision keeps its own.
+
+        Most of the time that is what was found out about how things are `standing` now, and it is not done twice.
+        """
         targets = {
             name: found
             for name in sorted({*self.view.targets, *wanted.staying})
@@ -124,10 +133,15 @@ class Alignment:
             targets=targets,
             paused=wanted.paused or self.strategy.paused,
         )
-        return Aligned(align(workload, self.begun.ledger, self.views, now.timestamp()), budgets)
+        began = self.begun.ledger
+        if standing is not None and standing.began is began and standing.workload == workload:
+            return standing
+        return Aligned(align(workload, began, self.views, now.timestamp()), workload, began)
 
     def without(self, clusters: Collection[str]) -> "Alignment":
         """Return the same with clusters written off: what they might still do counts no more."""
+        if not clusters:
+            return self
         return replace(self, begun=replace(self.begun, ledger=self.begun.ledger.without(clusters)))
 
     def refused(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from echelon.api.karmada import ResourceBinding
-from echelon.engine.align import Budgets, ClusterDecision, Round, Wait
+from echelon.engine.align import Budgets, ClusterDecision, RollingStrategy, Round, Wait
 from echelon.engine.rollout.conditions import ConditionDraft
 from echelon.engine.rollout.reasons import names
 from echelon.engine.workload.names import MADE_BY, PROPAGATION
@@ -19,6 +19,7 @@ OVERRIDE_FAILED = "OverrideFailed"
 HUB_RUNS_TEMPLATE, NO_TEMPLATE, BOTH_ZERO = "HubRunsTemplate", "TemplateNotFound", "BothZero"
 LEDGER_LOST, FOREIGN_WORK, NAME_TOO_LONG = "LedgerLost", "WorkOfAnotherBinding", "NameTooLong"
 SECOND_BINDING = "TemplateHasAnotherBinding"
+HELD = "Held"  # nothing is sent until somebody corrects something
 
 
 def karmada_conditions(view: WorkloadView) -> list[ConditionDraft]:
@@ -52,7 +53,7 @@ def held_conditions(reason: str, message: str) -> list[ConditionDraft]:
     """Return the conditions of a binding of which nothing is carried out."""
     return [
         ConditionDraft(ALIGNED, False, reason, message),
-        ConditionDraft(PROGRESSING, False, "Held", f"nothing is sent: {message}"),
+        ConditionDraft(PROGRESSING, False, HELD, f"nothing is sent: {message}"),
     ]
 
 
@@ -90,6 +91,7 @@ def passing_conditions(why: str, *, done: int, total: int) -> list[ConditionDraf
 def aligned_conditions(
     found: Round,
     budgets: Budgets,
+    strategy: RollingStrategy,
     *,
     lost: str,
     waiting: Collection[str],
@@ -102,7 +104,7 @@ def aligned_conditions(
     """
     decisions = list(found.decisions.values())
     return [
-        _aligned(decisions, budgets, lost, foreign),
+        _aligned(decisions, budgets, strategy, lost, foreign),
         _progressing(found, decisions, waiting),
         _stalled(found, decisions, unknown),
         _partition(decisions),
@@ -110,7 +112,11 @@ def aligned_conditions(
 
 
 def _aligned(
-    decisions: Collection[ClusterDecision], budgets: Budgets, lost: str, foreign: Mapping[str, str]
+    decisions: Collection[ClusterDecision],
+    budgets: Budgets,
+    strategy: RollingStrategy,
+    lost: str,
+    foreign: Mapping[str, str],
 ) -> ConditionDraft:
     total = (
         f"at least {budgets.least_available} of {budgets.total} pods stay available, and there are at most"
@@ -126,7 +132,8 @@ def _aligned(
         message = f"{why}: nobody gets more than it has until every cluster has reported a new push{who}"
         return ConditionDraft(ALIGNED, False, LEDGER_LOST, message)
     if budgets.both_were_zero:
-        message = "maxUnavailable and maxSurge come to zero, so one pod may be unavailable, as in one cluster"
+        said = f"maxUnavailable is {strategy.max_unavailable} and maxSurge is {strategy.max_surge or 0}"
+        message = f"{said}: both come to zero pods, so one may be unavailable, as in one cluster"
         return ConditionDraft(ALIGNED, True, BOTH_ZERO, f"{message}; {total}")
     return ConditionDraft(ALIGNED, True, "Aligned", total)
 

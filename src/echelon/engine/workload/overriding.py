@@ -209,9 +209,10 @@ def _object(document: JSON, path: str) -> JSONObject:
 
 def _touched(before: JSONObject, after: JSONObject) -> tuple[str, ...]:
     governed = _GOVERNED if interpreter_of(before) is not None else ()
-    return tuple(path for path in (*_IDENTITY, *governed) if _at(before, path) != _at(after, path))
+    return tuple(path for path in (*_IDENTITY, *governed) if value_at(before, path) != value_at(after, path))
 
 
-def _at(document: JSONObject, path: str) -> JSON:
+def value_at(document: JSONObject, path: str) -> JSON:
+    """Return the field of a document, by its path with dots."""
     *above, last = path.split(".")
     return part(document, *above).get(last)

@@ -80,18 +80,20 @@ def plan(view: WorkloadView, now: datetime, *, brief: bool = False) -> Plan:
     if interpreter is None or strategy is None:
         return _pass_through(view, templates, why, now, brief=brief)
     if touched := templates.touched(templates.revision, view.targets):
-        said = "; ".join(f"{name}: {', '.join(fields)}" for name, fields in sorted(touched.items()))
-        return _held(view, OVERRIDE_CONFLICT, f"overrides touch fields that budgets are made of: {said}", now)
+        said = "; ".join(f"{name}: {why}" for name, why in sorted(touched.items())[:_NAMED])
+        more = f", and {len(touched) - _NAMED} more clusters" if len(touched) > _NAMED else ""
+        return _held(view, OVERRIDE_CONFLICT, f"overrides touch fields that budgets are made of: {said}{more}", now)
     try:
         alignment = Alignment.of(view, templates, interpreter, strategy)
     except BadStrategy as error:
-        return _held(view, BAD_STRATEGY, f"spec: {error}", now)
+        return _held(view, BAD_STRATEGY, f"{interpreter.strategy_path}.{error}", now)
     return _align(alignment, now, brief=brief)
 
 
 def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
     view, templates = alignment.view, alignment.templates
-    holdings = holdings_of(alignment, alignment.as_it_is(now).round, now)
+    standing = alignment.as_it_is(now)
+    holdings = holdings_of(alignment, standing.round, now)
     subject = subject_of(view, templates, holdings)
     rollout = roll_out(subject, now)
     if rollout.history.generation > view.template_generation:
@@ -112,7 +114,7 @@ def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
         held=silence.why,
         paused=_is_paused(rollout),
     )
-    aligned = alignment.round(wanted, now)
+    aligned = alignment.round(wanted, now, standing=standing)
     unwritten = rollout.failed_writes.keys() - rollout.retries
     ended = _ended(aligned, rollout, silence)
     silent = silence.why.keys() | unwritten | ended
@@ -131,6 +133,7 @@ def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
         *aligned_conditions(
             aligned.round,
             aligned.budgets,
+            alignment.strategy,
             lost=alignment.begun.lost,
             waiting=waiting,
             foreign=view.foreign,

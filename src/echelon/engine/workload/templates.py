@@ -5,6 +5,7 @@ an aligned kind the pod template is what is rolled out, and the rest of the spec
 Of other kinds it is the whole spec but for its replicas.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -15,10 +16,11 @@ from echelon.engine.rollout.revision import revision_of
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.work.health_state import part
 from echelon.engine.workload.manifests import base_of
-from echelon.engine.workload.overriding import Overridden
+from echelon.engine.workload.overriding import Overridden, value_at
 
 TEMPLATE = "template"
 _REPLICAS = "replicas"
+_VALUE = 80  # of a field that is told of
 
 
 Override: TypeAlias = Callable[[JSONObject, str], Overridden]  # of a manifest, for a cluster
@@ -101,10 +103,10 @@ class Templates:
         ordered = (self.revision, *(each for each in self._known if each != self.revision))
         return next((each for each in ordered if self.hash(each, cluster) == found), "")
 
-    def touched(self, revision: str, clusters: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return the governed fields that overrides touch, by cluster."""
-        found = {each: self.for_cluster(revision, each).touched for each in clusters}
-        return {cluster: fields for cluster, fields in found.items() if fields}
+    def touched(self, revision: str, clusters: Iterable[str]) -> Mapping[str, str]:
+        """Return the governed fields that overrides touch, with their values and who does it, by cluster."""
+        found = {each: self.for_cluster(revision, each) for each in clusters}
+        return {cluster: _conflict(each) for cluster, each in found.items() if each.touched}
 
     def failed(self, revision: str, clusters: Iterable[str]) -> Mapping[str, str]:
         """Return why overrides cannot be made, by cluster."""
@@ -139,3 +141,8 @@ def _hash(manifest: JSONObject, interpreter: Interpreter | None) -> str:
     if interpreter is not None:
         return interpreter.template_hash(manifest)
     return revision_of(content_of(manifest, None))
+
+
+def _conflict(found: Overridden) -> str:
+    values = (f"{path} is {json.dumps(value_at(found.manifest, path))[:_VALUE]}" for path in found.touched)
+    return f"{', '.join(values)} by {', '.join(found.applied)}"

@@ -1,8 +1,10 @@
-"""Who did what, when, and was it allowed: one JSON line a request, shaped like audit.k8s.io/v1 at level Metadata.
+"""Who did what, when, and was it allowed: JSON lines, shaped like audit.k8s.io/v1 at level Metadata.
 
-The log must not cost the requests anything. Recording one means appending it to a queue; a thread makes the JSON,
-writes in batches and turns the file over when it has grown. When the thread cannot keep up or the disk is full, entries
-are dropped and counted, and the server goes on: a fleet that stops because of its log is worse than a gap in the log.
+A request has a line when it begins and one when it is answered, so that one that ends the server is in the log. The
+first is written at once. For the second the request does not wait: recording it means appending it to a queue; a thread
+makes the JSON, writes in batches and turns the file over when it has grown. When the thread cannot keep up or the disk
+is full, entries are dropped and counted, and the server goes on: a fleet that stops because of its log is worse than a
+gap in the log.
 
 What is never in it: bodies, and so no Secrets; credentials, not even where a client put them into the query.
 """
@@ -41,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that has been answered. Times are seconds since the epoch."""
+    """A request that has been answered, or with the code 0 one that has begun. Times are seconds since the epoch."""
 
     verb: str
     uri: str
@@ -88,6 +90,8 @@ class AuditLog:
         self._flushing = threading.Lock()
         self._closed = False
         self._descriptor = -1
+        self._beginnings = -1  # the same file, for those who do not wait for the thread
+        self._turns = self._turned = 0  # how often it was turned over
         self._failing = False
         self._thread: threading.Thread | None = None
         if policy != "none":
@@ -107,6 +111,19 @@ class AuditLog:
         if len(self._queue) >= _WAKE_AT:
             self._wake.set()
 
+    def begin(self, entry: Entry) -> None:
+        """Take note of a request before anything is done about it, at once: it may be the last thing that is done."""
+        if self._policy == "none" or self._closed or (self._policy == "writes" and entry.verb in _READS):
+            return
+        try:
+            if self._beginnings < 0 or self._turned != self._turns:
+                self._shut_beginnings()
+                self._turned, self._beginnings = self._turns, self._opened()
+            _write_all(self._beginnings, _line(entry))
+        except OSError:
+            self.dropped += 1  # the end of the request finds the same, and says so
+            self._shut_beginnings()
+
     def flush(self) -> None:
         """Write everything recorded so far."""
         with self._flushing:
@@ -122,6 +139,7 @@ class AuditLog:
             self._thread = None
         self.flush()
         self._shut()
+        self._shut_beginnings()
 
     def _run(self) -> None:
         while not self._closed:
@@ -150,10 +168,20 @@ class AuditLog:
 
     def _open(self) -> None:
         if self._descriptor < 0:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(self._path, flags, FILE_MODE)
-            if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-                tighten(self._path)
+            self._descriptor = self._opened()
+
+    def _opened(self) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, FILE_MODE)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            tighten(self._path)
+        return descriptor
+
+    def _shut_beginnings(self) -> None:
+        if self._beginnings >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._beginnings)
+            self._beginnings = -1
 
     def _shut(self) -> None:
         if self._descriptor >= 0:
@@ -171,6 +199,7 @@ class AuditLog:
         for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
             if newer.exists():
                 newer.replace(older)
+        self._turns += 1
 
 
 def _line(entry: Entry) -> bytes:
@@ -188,7 +217,7 @@ def _event(entry: Entry) -> JSONObject:
         "apiVersion": "audit.k8s.io/v1",
         "level": "Metadata",
         "auditID": entry.audit_id or str(uuid.uuid4()),
-        "stage": "ResponseComplete",
+        "stage": "ResponseComplete" if entry.code else "RequestReceived",
         "requestURI": _without_secrets(entry.uri)[:_LONGEST_URI],
         "verb": entry.verb,
         "user": _user(entry.user),
@@ -201,9 +230,12 @@ def _event(entry: Entry) -> JSONObject:
         event["userAgent"] = entry.agent[:_LONGEST_AGENT]
     if entry.resource:
         event["objectRef"] = _object_ref(entry)
-    event["responseStatus"] = {"metadata": {}, "code": entry.code}
+    if entry.code:
+        event["responseStatus"] = {"metadata": {}, "code": entry.code}
     event["requestReceivedTimestamp"] = _timestamp(entry.received)
     event["stageTimestamp"] = _timestamp(entry.completed)
+    if not entry.code:
+        return {**event, "annotations": {"echelon.dev/cluster": entry.cluster}} if entry.cluster else event
     annotations = {
         "authorization.k8s.io/decision": "allow" if entry.allowed else "forbid",
         "authorization.k8s.io/reason": entry.reason,

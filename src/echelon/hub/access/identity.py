@@ -8,8 +8,10 @@ Tokens are looked up by a keyed digest. The time that a lookup takes then tells 
 outside can choose or foresee the digests that are compared.
 """
 
+import base64
 import csv
 import hashlib
+import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,6 +68,13 @@ class StaticTokens:
         self._secret = secrets.token_bytes(32)
         self._users = {self._digest(token): _authenticated(user) for token, user in users.items()}
 
+    def with_token(self, token: str, user: User) -> "StaticTokens":
+        """Return tokens that know one more."""
+        more = StaticTokens({})
+        more._secret = self._secret
+        more._users = {**self._users, self._digest(token): _authenticated(user)}
+        return more
+
     def user(self, token: str) -> User | None:
         """Return whose token it is."""
         return self._users.get(self._digest(token))
@@ -79,7 +88,7 @@ def read_token_file(path: Path) -> dict[str, User]:
     """Read lines of `token,user,uid,"group1,group2"`; the groups are optional. Errors name the line, not the token."""
     users: dict[str, User] = {}
     try:
-        text = read_private(path).decode()
+        text = read_private(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TokenFileError(f"{path} is not UTF-8 text") from error
     try:
@@ -95,6 +104,8 @@ def read_token_file(path: Path) -> dict[str, User]:
         token, name, uid, groups = (*columns, "")[:4]
         if not token or not name:
             raise TokenFileError(f"{path} line {number}: the token and the user must not be empty")
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise TokenFileError(f"{path} line {number}: a token has no spaces and no characters beyond ASCII")
         if token in users:
             raise TokenFileError(f"{path} line {number}: the token is already that of another line")
         users[token] = User(name, tuple(group for group in groups.split(",") if group), uid)
@@ -111,6 +122,14 @@ def open_token_file(path: Path) -> tuple[dict[str, User], str]:
         write_private(path, f"{token},{ADMINISTRATOR},{ADMINISTRATOR},{MASTERS}\n".encode())
     users = read_token_file(path)
     return users, next((token for token, user in users.items() if user.name == ADMINISTRATOR), "")
+
+
+def token_for_cluster(token: str, cluster: str) -> str:
+    """Return the administrator's token for one logical cluster: it opens no other, and tells nothing of the first."""
+    if not token or not cluster:
+        return token
+    made = hmac.digest(token.encode(), f"administrator of {cluster}".encode(), "sha256")
+    return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
 class _Certificate(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import ipaddress
 import ssl
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -133,6 +133,16 @@ def open_pki(directory: Path, hosts: Sequence[str], now: datetime) -> Pki:
     return Pki(authority, serving, _open_key(directory / _SIGNING_KEY))
 
 
+def renewed(pki: Pki, directory: Path | None, hosts: Sequence[str], now: datetime) -> Pki | None:
+    """Return the keys with a new serving certificate, if it is time for one; in memory nothing is kept."""
+    if _still_good(pki.serving, pki.authority, hosts, now):
+        return None
+    serving = _make_serving(pki.authority, hosts, now)
+    if directory is not None:
+        _save_issued(directory, _SERVING, serving)
+    return replace(pki, serving=serving)
+
+
 def new_authority(now: datetime) -> Issued:
     """Make another authority."""
     return _make_authority(_new_key(), now)
@@ -144,11 +154,16 @@ def server_ssl_context(pki: Pki) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=pki.authorities_pem.decode())
+    serve_with(context, pki.serving)
+    return context
+
+
+def serve_with(context: ssl.SSLContext, serving: Issued) -> None:
+    """Show this certificate to whoever connects from now on."""
     with tempfile.TemporaryDirectory(prefix="echelon-") as name:
         chain = Path(name) / "serving.pem"
-        write_private(chain, pki.serving.certificate_pem + pki.serving.key_pem)
+        write_private(chain, serving.certificate_pem + serving.key_pem)
         context.load_cert_chain(chain)
-    return context
 
 
 def _open_authority(directory: Path, now: datetime) -> Issued:

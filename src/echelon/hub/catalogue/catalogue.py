@@ -49,6 +49,10 @@ class Catalogue:
             raise NotFound("the server could not find the requested resource")
         return found
 
+    def serves(self, group: str, version: str, plural: str) -> bool:
+        """Whether a resource is served."""
+        return (group, version, plural) in self._served
+
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind; None when it is not served."""
         return self._kinds.get((group, version, kind))

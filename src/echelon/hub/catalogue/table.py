@@ -18,7 +18,12 @@ _NAME = {
     "priority": 0,
 }
 
-Cell = Callable[[JSONObject, datetime], JSON]
+Cell = Callable[[JSONObject, datetime, jsonpath.Walk], JSON]
+
+# Columns are written by whoever makes a kind, and computed for whoever looks at its objects.
+_VALUES_A_ROW = 10_000
+_LONGEST_CELL = 4096
+_TOO_LARGE = "<too large>"
 
 
 class Printer:
@@ -29,7 +34,7 @@ class Printer:
         self._cells: list[Cell] = [_cell(column) for column in kind.columns]
         if all(column.name != "Name" for column in kind.columns):  # events have theirs at the end
             self.definitions.insert(0, _NAME)
-            self._cells.insert(0, lambda obj, _now: obj["metadata"]["name"])
+            self._cells.insert(0, lambda obj, _now, _walk: obj["metadata"]["name"])
 
     def table(
         self, objects: Sequence[JSONObject], meta: JSONObject, now: datetime, *, include: str, headers: bool = True
@@ -44,7 +49,8 @@ class Printer:
         }
 
     def _row(self, obj: JSONObject, now: datetime, include: str) -> JSONObject:
-        row: JSONObject = {"cells": [cell(obj, now) for cell in self._cells]}
+        walk = jsonpath.Walk(_VALUES_A_ROW)
+        row: JSONObject = {"cells": [cell(obj, now, walk) for cell in self._cells]}
         if include != "None":
             row["object"] = obj if include == "Object" else partial(obj)
         return row
@@ -69,17 +75,23 @@ def _cell(column: Column) -> Cell:
     if column.cell is not None:
         compute = column.cell
         if column.type == "date":
-            return lambda obj, now: age(compute(obj), now)
-        return lambda obj, _now: compute(obj)
+            return lambda obj, now, _walk: age(compute(obj), now)
+        return lambda obj, _now, _walk: compute(obj)
     path = jsonpath.compile(column.path)
 
-    def cell(obj: JSONObject, now: datetime) -> JSON:
-        found = [value for value in path.find(obj) if value is not None]
+    def cell(obj: JSONObject, now: datetime, walk: jsonpath.Walk) -> JSON:
+        try:
+            found = [value for value in path.find(obj, walk.go) if value is not None]
+        except jsonpath.WalkTooLong:
+            return _TOO_LARGE if column.type == "string" else None
         if column.type == "date":
             return age(found[0] if found else None, now)
         if not found:
             return None
-        return " ".join(_text(value) for value in found) if column.type == "string" else found[0]
+        if column.type != "string":
+            return found[0]
+        text = " ".join(_text(value) for value in found)
+        return text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "..."
 
     return cell
 

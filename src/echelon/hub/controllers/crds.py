@@ -10,6 +10,7 @@ from echelon.hub.controllers.todo import Todo
 from echelon.hub.kinds.crds import CLEANUP
 from echelon.hub.storage.store import Entry, Key
 from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.breaks import Breaks
 from echelon.hub.verbs.writing import store_update
 from echelon.kube import errors
 
@@ -28,9 +29,10 @@ class CRDController:
     async def _empty(self, name: str) -> None:
         """Delete all objects of a definition; what cannot be deleted stays, and does not keep the rest."""
         resource = self.cluster.catalogue.stored().get(name)
-        failures = []
+        failures, breaks = [], Breaks()
         for entry in self.cluster.store.list(name).entries:
-            if resource is not None and not entry.object["metadata"].get("deletionTimestamp"):
+            await breaks.maybe()
+            if resource is not None and not entry.metadata.get("deletionTimestamp"):
                 try:
                     target = Target(resource, entry.key.namespace, entry.key.name)
                     await delete_content(self.cluster, target, _CONTROLLER)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
@@ -21,6 +21,8 @@ _COLLECTOR = Request(
     field_manager="garbage-collector",
     field_validation="Ignore",
 )
+
+LOOKED_AT_AT_ONCE: Final = 1000  # dependents of one owner; more would take too long for one step of the event loop
 
 
 class GarbageCollector:
@@ -41,7 +43,7 @@ class GarbageCollector:
         if change.type is EventType.DELETED:
             self._forget(key)
             return
-        meta = change.entry.object["metadata"]
+        meta = change.entry.metadata
         uid = meta["uid"]
         if self._uids.get(key) != uid:
             self._forget(key)
@@ -90,7 +92,7 @@ class GarbageCollector:
         target = self._target(key)
         if entry is None or target is None:
             return
-        meta = entry.object["metadata"]
+        meta = entry.metadata
         if meta.get("deletionTimestamp"):
             if ORPHAN in meta.get("finalizers", ()):
                 await self._orphan_dependents(target, meta)
@@ -109,8 +111,26 @@ class GarbageCollector:
             if lost:
                 await self._drop_references(target, lost)
         elif "unknown" not in state.values():
-            waiting = "waiting" in state.values() and self._dependents.get(meta["uid"])
-            await self._delete(target, meta, "Foreground" if waiting else "Background")
+            if "waiting" not in state.values() or not self._dependents.get(meta["uid"]):
+                await self._delete(target, meta, "Background")
+                return
+            if self._in_circle(meta["uid"]):
+                await self._unblock(target)
+                entry = self.cluster.store.latest(target.key)
+                meta = entry.metadata if entry is not None else meta
+            await self._delete(target, meta, "Foreground")
+
+    def _in_circle(self, uid: str) -> bool:
+        """Tell whether an object that is about to wait for its dependents has one that waits itself, maybe for it.
+
+        There may be no circle. Then an owner that waits goes a little before what it waited for, as in Kubernetes.
+        """
+        return any(self._waits(key) for key in self._dependents.get(uid, ()))
+
+    def _waits(self, key: Key) -> bool:
+        entry = self.cluster.store.latest(key)
+        meta = entry.metadata if entry is not None else {}
+        return bool(meta.get("deletionTimestamp")) and FOREGROUND in meta.get("finalizers", ())
 
     def _owner_state(self, target: Target, reference: JSONObject) -> str:
         """Tell whether an owner stands, is waiting for its dependents to go, is gone, or is of a kind not served.
@@ -128,23 +148,25 @@ class GarbageCollector:
             # One that was made a moment ago may not be known here yet: the store has the last word.
             owner = Target(served, target.namespace if served.kind.namespaced else "", reference["name"]).key
             made = self.cluster.store.latest(owner)
-            if made is None or made.object["metadata"]["uid"] != reference["uid"]:
+            if made is None or made.metadata["uid"] != reference["uid"]:
                 return "gone"
         if owner.namespace not in ("", target.namespace):
             return "gone" if target.namespace else "impossible"  # an owner in another namespace cannot be one
-        entry = self.cluster.store.latest(owner)
-        meta = entry.object["metadata"] if entry else {}
-        if meta.get("deletionTimestamp") and FOREGROUND in meta.get("finalizers", ()):
+        if self._waits(owner):
             return "waiting"
-        return "solid" if entry else "gone"
+        return "solid" if self.cluster.store.latest(owner) else "gone"
 
     async def _delete_dependents_first(self, target: Target, meta: JSONObject) -> None:
         blocked = False
-        for key in self._dependents.get(meta["uid"], ()):
+        for number, key in enumerate(list(self._dependents.get(meta["uid"], ())), 1):
+            if number % LOOKED_AT_AT_ONCE == 0:
+                await asyncio.sleep(0)
             dependent = self.cluster.store.latest(key)
             if dependent is None or self._target(key) is None or (key.namespace == "" and target.namespace):
                 continue
-            its = dependent.object["metadata"]
+            if key == target.key:
+                continue  # what owns itself would wait for itself
+            its = dependent.metadata
             references = its.get("ownerReferences") or ()
             blocked |= any(r["uid"] == meta["uid"] and r.get("blockOwnerDeletion") for r in references)
             if not its.get("deletionTimestamp"):
@@ -195,6 +217,16 @@ class GarbageCollector:
         def without(obj: JSONObject) -> JSONObject:
             kept = [ref for ref in obj["metadata"].get("ownerReferences") or () if ref["uid"] not in uids]
             return _with_metadata(obj, "ownerReferences", kept)
+
+        await self._patch(target, without)
+
+    async def _unblock(self, target: Target) -> None:
+        """Let the owners of an object go before it."""
+
+        def without(obj: JSONObject) -> JSONObject:
+            references = obj["metadata"].get("ownerReferences") or ()
+            free = [{name: value for name, value in ref.items() if name != "blockOwnerDeletion"} for ref in references]
+            return _with_metadata(obj, "ownerReferences", free)
 
         await self._patch(target, without)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from echelon.hub.access.identity import User
@@ -11,11 +11,13 @@ from echelon.hub.controllers.terminating import Terminating, delete_content
 from echelon.hub.controllers.todo import Todo
 from echelon.hub.storage.store import Entry, Key
 from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.breaks import Breaks
 from echelon.hub.verbs.writing import store_update
 from echelon.kube import errors
 
 _CONTROLLER = Request(User("system:serviceaccount:kube-system:namespace-controller", ("system:masters",)))
 _MOST_FAILURES = 5
+_MOST_NAMES = 100
 
 
 class NamespaceController:
@@ -30,11 +32,12 @@ class NamespaceController:
     async def _empty(self, name: str) -> None:
         """Delete what is in a namespace; what cannot be deleted stays, and does not keep the rest."""
         resources = {n: r for n, r in self.cluster.catalogue.stored().items() if r.kind.namespaced}
-        left = _Left()
+        left, breaks = _Left(), Breaks()
         for stored, resource in resources.items():
             for entry in self.cluster.store.list(stored, name).entries:
                 target = Target(resource, name, entry.key.name)
-                if not entry.object["metadata"].get("deletionTimestamp"):
+                await breaks.maybe()
+                if not entry.metadata.get("deletionTimestamp"):
                     try:
                         await delete_content(self.cluster, target, _CONTROLLER)
                     except errors.ApiError as error:
@@ -43,7 +46,7 @@ class NamespaceController:
                 after = self.cluster.store.latest(target.key)
                 if after is not None:
                     left.remaining[stored] += 1
-                    left.finalizers.update(after.object["metadata"].get("finalizers") or ())
+                    left.finalizers.update(after.metadata.get("finalizers") or ())
         namespace = self.cluster.store.latest(Key(NAMESPACES, "", name))
         if namespace is not None and namespace.object["metadata"].get("deletionTimestamp"):
             await self._report(namespace, left)
@@ -79,8 +82,7 @@ class _Left:
     @property
     def failed(self) -> str:
         """What could not be deleted; nobody reads a thousand of them."""
-        more = len(self.failures) - _MOST_FAILURES
-        listed = ", ".join(self.failures[:_MOST_FAILURES]) + (f" and {more} more" if more > 0 else "")
+        listed = _some(self.failures, _MOST_FAILURES)
         return f"Failed to delete all resource types, {len(self.failures)} remaining: {listed}"
 
     def conditions(self) -> Iterator[tuple[str, str, str, str]]:
@@ -90,12 +92,12 @@ class _Left:
         else:
             why = "All content successfully deleted, may be waiting on finalization"
             yield "NamespaceDeletionContentFailure", "False", "ContentDeleted", why
-        contents = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(self.remaining.items()))
+        contents = _some([f"{name} has {count} resource instances" for name, count in sorted(self.remaining.items())])
         text = f"Some resources are remaining: {contents}"
         yield "NamespaceContentRemaining", "True", "SomeResourcesRemain", text
         if self.finalizers:
             held = sorted(self.finalizers.items())
-            holders = ", ".join(f"{name} in {count} resource instances" for name, count in held)
+            holders = _some([f"{name} in {count} resource instances" for name, count in held])
             text = f"Some content in the namespace has finalizers remaining: {holders}"
             yield "NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", text
         else:
@@ -105,3 +107,9 @@ class _Left:
                 "ContentHasNoFinalizers",
                 "All content-preserving finalizers finished",
             )
+
+
+def _some(texts: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """List texts; a tenant decides how many there are, and a namespace has to have room for them."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")

@@ -27,7 +27,7 @@ class Terminating:
             self._names.pop(key.name, None)
             if change.type is EventType.DELETED:
                 self._todo.discard(key.name)
-            elif change.entry.object["metadata"].get("deletionTimestamp"):
+            elif change.entry.metadata.get("deletionTimestamp"):
                 self._names[key.name] = None
                 self._todo.remind(key.name)
         elif (container := self._container_of(key)) in self._names:

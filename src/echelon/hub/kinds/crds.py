@@ -25,6 +25,7 @@ _APPROVED = "api-approved.kubernetes.io"
 _PROTECTED = re.compile(r"(^|\.)(k8s|kubernetes)\.io$")
 _VERSION = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
+_MOST_COLUMNS = 100
 
 
 def _create(cluster: LogicalCluster, crd: JSONObject, _user: User) -> None:
@@ -150,7 +151,11 @@ def _check_paths(version: JSONObject, path: str) -> list[Cause]:
     causes: list[Cause] = []
     scale = (version.get("subresources") or {}).get("scale") or {}
     paths = [(f"{path}.subresources.scale.{name}", value) for name, value in scale.items()]
-    for i, column in enumerate(version.get("additionalPrinterColumns") or ()):
+    columns = version.get("additionalPrinterColumns") or ()
+    if len(columns) > _MOST_COLUMNS:
+        why = f"Too many: {len(columns)}: must have at most {_MOST_COLUMNS} items"
+        return [Cause(f"{path}.additionalPrinterColumns", why, "FieldValueTooMany")]
+    for i, column in enumerate(columns):
         paths.append((f"{path}.additionalPrinterColumns[{i}].jsonPath", column["jsonPath"]))
         if column["type"] not in _COLUMN_TYPES:
             listed = ", ".join(f'"{name}"' for name in _COLUMN_TYPES)

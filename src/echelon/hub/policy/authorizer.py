@@ -15,6 +15,7 @@ from echelon.engine.cel import Function
 from echelon.hub.access.identity import ACCOUNT_PREFIX, AUTHENTICATED, User, account_groups
 from echelon.hub.access.rbac import Attributes, Authorizer
 
+_CHECK_COST = 5_000  # a twentieth of what a policy may cost
 _answering: ContextVar[Authorizer] = ContextVar("answering")
 
 
@@ -114,7 +115,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *_methods("name", ["string"], "value", _narrowed("name")),
     *_methods("path", ["string"], "value", _path),
     *_methods("serviceAccount", ["string", "string"], "value", _service_account),
-    *_methods("check", ["string"], "value", _check),
+    Function("check", ("value", "string"), "value", _check, cost=_CHECK_COST),
     *_methods("allowed", [], "bool", _answer("allowed")),
     *_methods("reason", [], "string", _answer("reason")),
     # The rules are in memory: a question always has an answer.

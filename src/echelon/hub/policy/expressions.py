@@ -13,11 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.engine.cel import CompileError, EvaluationError, Program, compile_expression
+from echelon.engine.cel import Budget, CompileError, EvaluationError, Program, compile_expression
 from echelon.hub.policy.authorizer import FUNCTIONS
 from echelon.hub.schema import causes
 from echelon.kube.errors import Cause
 
+BUDGET: Final = 100_000  # what all expressions of a policy may cost for one request: nobody is served meanwhile
+MAX_BYTES: Final = 100_000  # of a policy: compiling a character takes microseconds
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 MAX_CONDITIONS: Final = 64
 REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
@@ -63,7 +65,7 @@ class _Expression:
         """Return the value; an error says only what happened."""
         values = bound.values(self.variables)
         try:
-            return self.program.run(self.program.bind(values))
+            return self.program.run(values, bound.budget)
         except EvaluationError as error:
             broken = next((bound.broken[name] for name in self.variables if name in bound.broken), str(error))
             raise EvaluationError(broken) from None
@@ -91,6 +93,7 @@ class _Bound:
         self._values = values
         self._variables = variables
         self._known: dict[str, Any] = {}
+        self.budget = Budget(BUDGET, BUDGET)
         self.broken: dict[str, str] = {}
 
     def values(self, names: tuple[str, ...]) -> dict[str, Any]:
@@ -167,6 +170,8 @@ def expressions_of(spec: JSONObject) -> Expressions:
 def _compiled(spec_json: bytes) -> Expressions:
     spec = msgspec.json.decode(spec_json)
     compiler = _Compiler()
+    if len(spec_json) > MAX_BYTES:
+        raise PolicyError([causes.invalid("spec", f"{len(spec_json)} bytes", f"must have at most {MAX_BYTES} bytes")])
     conditions = tuple(
         compiler.compiled(each, "expression", f"spec.matchConditions[{index}]", "BOOL", composed=False)
         for index, each in enumerate(spec.get("matchConditions") or ())

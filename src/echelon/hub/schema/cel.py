@@ -14,10 +14,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from echelon.api.base import JSON, JSONObject
-from echelon.engine.cel import CEL_AVAILABLE, CompileError, EvaluationError, Program, compile_expression
+from echelon.engine.cel import (
+    CEL_AVAILABLE,
+    Budget,
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Program,
+    compile_expression,
+)
 from echelon.hub.schema import causes
 from echelon.hub.schema.explaining import MISSING, correlated, unchanged
 from echelon.hub.schema.seen_fields import View, fields_seen
@@ -25,11 +33,16 @@ from echelon.kube.errors import Cause
 
 __all__ = ["CEL_AVAILABLE", "CompileError", "EvaluationError", "Program", "RuleError", "Rules", "compile_expression"]
 
-# No wrapper of the runtime exposes a cost budget, so the number of evaluations for one object is limited.
-MAX_EVALUATIONS: Final = 20_000
+# Nobody else is served while one rule is evaluated, so it may cost less than in Kubernetes (1,000,000 and 10,000,000).
+PER_RULE: Final = 100_000
+BUDGET: Final = 4_000_000  # for all rules about one object
+_PAUSE: Final = 10_000
+_ASKING: Final = 5  # for each rule, however cheap
 MAX_RULES: Final = 1_000
+MAX_CHARACTERS: Final = 100_000  # of all rules: compiling a character takes microseconds
 MAX_MESSAGE_BYTES: Final = 5 * 1024
 
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 _BLOCKING = frozenset(f"FieldValue{kind}" for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "
@@ -143,6 +156,11 @@ class Rules:
             return cls(None, count)
         if count > MAX_RULES:
             raise RuleError("", {}, f"a schema may have at most {MAX_RULES} rules, this one has {count}")
+        length = sum(
+            len(str(rule.get("rule"))) + len(str(rule.get("messageExpression"))) for rule in _all_rules(schema)
+        )
+        if length > MAX_CHARACTERS:
+            raise RuleError("", {}, f"the rules of a schema may have at most {MAX_CHARACTERS} characters together")
         return cls(_compile(schema, schema, ""))
 
     @property
@@ -166,14 +184,30 @@ class Rules:
         has no value for what did not change, as opposed to a bad one, is told all the same. `sound` are fields
         at the top of a new object about which nobody complained when another one had the same.
         """
+        found: list[Cause] = []
+        for _ in self.walk(found, obj, old, after=after, accepted=accepted, sound=sound):
+            pass
+        return found
+
+    def walk(
+        self,
+        found: list[Cause],
+        obj: JSON,
+        old: JSON = None,
+        *,
+        after: Iterable[Cause] = (),
+        accepted: bool = False,
+        sound: frozenset[str] = frozenset(),
+    ) -> Iterator[None]:
+        """Evaluate as `evaluate` does, and add to `found` what is wrong; pause from time to time."""
         if self._root is None:
-            return []
+            return
         if any(cause.reason in _BLOCKING for cause in after):
-            return [causes.invalid("<nil>", None, _NOT_CHECKED)]
-        walk = _Evaluation(accepted=accepted, sound=sound)
+            found.append(causes.invalid("<nil>", None, _NOT_CHECKED))
+            return
+        walk = _Evaluation(found, accepted=accepted, sound=sound)
         # An object as a whole is never excused: Kubernetes finds it changed even where nothing was.
-        walk.node(self._root, obj, MISSING if old is None else old, "", ratchet=MISSING)
-        return walk.found
+        yield from walk.node(self._root, obj, MISSING if old is None else old, "", ratchet=MISSING)
 
 
 def _all_rules(schema: JSON) -> Iterator[JSONObject]:
@@ -318,61 +352,66 @@ def _as_bytes(value: JSON) -> JSON:
 class _Evaluation:
     """One walk over one object."""
 
-    def __init__(self, *, accepted: bool, sound: frozenset[str]) -> None:
-        self.found: list[Cause] = []
+    def __init__(self, found: list[Cause], *, accepted: bool, sound: frozenset[str]) -> None:
+        self.found = found
         self._accepted = accepted
         self._sound = sound
-        self._left = MAX_EVALUATIONS
+        self._budget = Budget(BUDGET, PER_RULE)
+        self._paused = BUDGET  # what was left when it last paused
+        self._over = False  # nothing more is looked at, and what was found says why
 
-    def node(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
+    def node(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> Iterator[None]:
         """Check a value. `old` is what rules see as oldSelf; `ratchet` is what it must differ from to be blamed."""
-        if value is None or self._left < 0:
+        if value is None or self._over:
             return
         if self._accepted and value is old and value is ratchet and node.ratchets:
             return
         # What was taken is true of a whole object, for there nothing is excused.
         if node.rules and not (self._accepted and not path and node.says_the_same(value, old)):
-            self._check(node, value, old, path, ratchet)
+            yield from self._check(node, value, old, path, ratchet)
         for each in node.all_of:
-            self.node(each, value, old, path, MISSING)
+            yield from self.node(each, value, old, path, MISSING)
         if value.__class__ is dict:
             before = old if old.__class__ is dict else {}
             for name, each in value.items():
                 part = node.part(name)
                 if part is not None and (path or name not in self._sound):
                     was = before.get(name, MISSING)
-                    self.node(part, each, was, node.step(path, name), _deeper(ratchet, value, old, was))
+                    step, excuse = node.step(path, name), _deeper(ratchet, value, old, was)
+                    yield from self.node(part, each, was, step, excuse)
         elif value.__class__ is list and node.items is not None:
             find = correlated(node.schema, old)
             for index, each in enumerate(value):
                 was = find(each)
-                self.node(node.items, each, was, f"{path}[{index}]", _deeper(ratchet, value, old, was))
+                excuse = _deeper(ratchet, value, old, was)
+                yield from self.node(node.items, each, was, f"{path}[{index}]", excuse)
 
-    def _check(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> None:
-        bound: dict[_Old, Any] = {}
+    def _check(self, node: _Node, value: JSON, old: JSON, path: str, ratchet: JSON) -> Iterator[None]:
+        bound: dict[_Old, JSONObject] = {}
         for rule in node.rules:
             absent = old is MISSING or old is None
             if rule.old == "plain" and absent:
                 continue
-            self._left -= 1
-            if self._left < 0:
-                self._broken(
-                    node,
-                    path,
-                    "validation failed due to running out of cost budget, no further validation rules will be run",
-                )
-                return
+            self._budget.left -= _ASKING
+            if self._paused - self._budget.left > _PAUSE:
+                self._paused = self._budget.left
+                yield
             try:
                 if rule.old not in bound:
-                    bound[rule.old] = rule.program.bind(_values(node, rule.old, value, None if absent else old, absent))
-                if rule.program.run(bound[rule.old]) is True:
+                    bound[rule.old] = _values(node, rule.old, value, None if absent else old, absent)
+                if rule.program.run(bound[rule.old], self._budget) is True:
                     continue
             except EvaluationError as error:
-                self._broken(node, path, _evaluation_failure(str(error), rule))
+                self._over = isinstance(error, CostExceeded)
+                spent = self._over and self._budget.is_spent
+                self._broken(node, path, _OUT_OF_BUDGET if spent else _evaluation_failure(str(error), rule))
+                if self._over:
+                    return
                 continue
             same = rule.old == "none" and ratchet is not MISSING and _is_same(node.schema, value, ratchet)
             if not same:
-                self.found.append(_failure(rule, bound[rule.old], node, value, path))
+                detail = _spoken(rule, bound[rule.old], self._budget)
+                self.found.append(_failure(rule, detail, node, value, path))
 
     def _broken(self, node: _Node, path: str, detail: str) -> None:
         self.found.append(causes.invalid(path or "<nil>", node.schema.get("type") or "", detail))
@@ -421,8 +460,7 @@ def _evaluation_failure(error: str, rule: _Rule) -> str:
     return f"{error} evaluating rule: {rule.title}"
 
 
-def _failure(rule: _Rule, bound: Any, node: _Node, value: JSON, path: str) -> Cause:
-    detail = _spoken(rule, bound)
+def _failure(rule: _Rule, detail: str, node: _Node, value: JSON, path: str) -> Cause:
     if not detail:
         message = str(rule.wire.get("message") or "").strip()
         detail = message or f"failed rule: {rule.wire['rule'].strip()}"
@@ -438,12 +476,12 @@ def _failure(rule: _Rule, bound: Any, node: _Node, value: JSON, path: str) -> Ca
     return Cause(at, f"Invalid value: {detail}") if whole else causes.invalid(at, value, detail)
 
 
-def _spoken(rule: _Rule, bound: Any) -> str:
+def _spoken(rule: _Rule, values: JSONObject, budget: Budget) -> str:
     """Evaluate the message; an expression that fails, or says nothing fit for one line, has no say."""
     if rule.message_program is None:
         return ""
     try:
-        text = rule.message_program.run(bound)
+        text = rule.message_program.run(values, budget)
     except EvaluationError:
         return ""
     text = text.strip() if isinstance(text, str) else ""

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
@@ -45,6 +45,13 @@ class WatchClosed(Exception):
     """The watch, or the whole logical cluster, was closed."""
 
 
+class _Head(msgspec.Struct, gc=False):
+    metadata: dict[str, Any]
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
 class _Superseded(msgspec.Struct, frozen=True, gc=False):
     pass
 
@@ -74,6 +81,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return raw
 
     @property
+    def size(self) -> int:
+        """How many bytes it has as JSON, if that is known: of an object that is held decoded it may not be."""
+        return len(self.encoded) if self.encoded is not None else 0
+
+    @property
     def object(self) -> JSONObject:
         """The object. Whoever wants to change it makes a copy: it may be the stored one."""
         if self.decoded is not None:
@@ -81,6 +93,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         assert self.encoded is not None  # noqa: S101 - an entry always has one form
         decoded: JSONObject = msgspec.json.decode(self.encoded)
         return decoded
+
+    @property
+    def metadata(self) -> JSONObject:
+        """The metadata alone, without looking into the rest."""
+        if self.decoded is not None:
+            metadata: JSONObject = self.decoded["metadata"]
+            return metadata
+        return _head.decode(self.raw).metadata
 
     def read_as(self, kind: type[T]) -> T:
         """Return the object as a type, and the same one to all who ask, so that many caches take no more than one."""

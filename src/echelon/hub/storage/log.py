@@ -12,28 +12,40 @@ that the failed ones had promised. Nothing is half written, and the next write s
 import asyncio
 import json
 import logging
+import math
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from echelon.hub.storage.database import LogDamaged, LogInUse, explain, open_database, transaction
+from echelon.hub.storage.database import (
+    LogDamaged,
+    LogInUse,
+    checksum_of,
+    damage,
+    explain,
+    open_database,
+    transaction,
+)
 from echelon.kube.errors import Unavailable
 
 _logger = logging.getLogger(__name__)
 
 _BATCH = 256
 _GARBAGE_BATCH = 512
+# A disk that was full, or gone, a moment ago may be so again; and one that was not may be by now.
+_TRUSTED_SECONDS = 5.0
 
 # A row's position is its cluster's number and its revision in one integer, so that the table is its own index and
 # appending is the cheapest thing that SQLite does. Room for 8 million clusters with 10^12 writes each.
 _REVISION_BITS = 40
 
 _INSERT = {
-    size: "INSERT INTO log VALUES " + ",".join(["(?,?,?,?)"] * size)  # noqa: S608 - made of constants
+    size: "INSERT INTO log VALUES " + ",".join(["(?,?,?,?,?)"] * size)  # noqa: S608 - made of constants
     for size in (1 << power for power in range(_BATCH.bit_length()))
 }
 
@@ -66,9 +78,15 @@ class Ledger:
 
     def replay(self) -> list[Row]:
         """Return all that is in the log, oldest first."""
-        query = "SELECT position - ?1, key, created, value FROM log WHERE position BETWEEN ?1 AND ?2 ORDER BY position"
-        last = self._base + (1 << _REVISION_BITS) - 1
-        return [Row(*row) for row in self._log.query(query, (self._base, last))]
+        query = (
+            "SELECT position, key, created, value, checksum FROM log WHERE position BETWEEN ? AND ? ORDER BY position"
+        )
+        last, rows = self._base + (1 << _REVISION_BITS) - 1, []
+        for position, key, created, value, checksum in self._log.query(query, (self._base, last)):
+            if not isinstance(value, bytes) or checksum_of(position, key, created, value) != checksum:
+                raise self.damaged(f"revision {position - self._base} ({key}) is not what was written")
+            rows.append(Row(position - self._base, key, created, value))
+        return rows
 
     def append(self, row: Row, token: object) -> None:
         """Hand a write to the log; `settle` gets the token back."""
@@ -104,6 +122,7 @@ class Log:
         self._garbage_waits = False  # after a failure, until a commit shows that the database works again
         self._failed: list[_Write] = []  # the loop has to hear of this before anything else is written
         self._trouble = ""  # why the last transaction failed
+        self._worked = -math.inf  # when one was last stored
         self._closing = False
         self._waking: asyncio.AbstractEventLoop | None = None  # who is going to wake the writer
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -122,11 +141,16 @@ class Log:
         ledger = self._ledgers[cluster] = Ledger(self, number, cluster, compacted, settle)
         return ledger
 
+    def size(self) -> int:
+        """Return the bytes of the database on the disk, with what is written ahead of it."""
+        files = [self._path, self._path.with_name(f"{self._path.name}-wal")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
     async def problem(self) -> str:
-        """Tell what keeps writes from being stored. After a failure it is tried again, without waiting for a write."""
+        """Tell what keeps writes from being stored. It is tried, unless one has been stored a moment ago."""
         if self._thread is not None and not self._thread.is_alive() and not self._closing:
             return "the thread that writes has ended"
-        if self._trouble:
+        if self._trouble or time.monotonic() - self._worked > _TRUSTED_SECONDS:
             await asyncio.to_thread(self._try)
         return self._trouble
 
@@ -137,7 +161,7 @@ class Log:
         except sqlite3.Error as error:
             self._trouble = str(error)
         else:
-            self._trouble = ""
+            self._trouble, self._worked = "", time.monotonic()
 
     async def close(self) -> None:
         """Write what is on its way and close the database."""
@@ -178,7 +202,7 @@ class Log:
 
     def damaged(self, why: str) -> LogDamaged:
         """Make the error for contents that make no sense."""
-        return LogDamaged(f"{self._path} is damaged: {why}; restore it from a backup, or move it away to start empty")
+        return LogDamaged(damage(self._path, why))
 
     def _wake_up(self) -> None:
         with self._changed:
@@ -211,7 +235,7 @@ class Log:
         """Write a batch and tell the loop how that went."""
         try:
             with self._database, transaction(self._db):
-                _insert(self._db, [item.row for item in batch])
+                _insert(self._db, [(*item.row, checksum_of(*item.row)) for item in batch])
         except Exception as error:  # noqa: BLE001 - whatever it is, writers must hear of it and the thread must live
             _logger.error("cannot write to %s: %s", self._path, error)
             self._trouble = str(error) or type(error).__name__
@@ -223,7 +247,7 @@ class Log:
                     self._queue.clear()
             return False
         self._garbage_waits = False
-        self._trouble = ""
+        self._trouble, self._worked = "", time.monotonic()
         self._post(_settle, batch, None)
         return True
 
@@ -280,7 +304,7 @@ def _settle(batch: list[_Write], why: str | None) -> None:
         ledger.settle(tokens, error)
 
 
-def _insert(db: sqlite3.Connection, rows: list[tuple[int, str, int, bytes]]) -> None:
+def _insert(db: sqlite3.Connection, rows: list[tuple[int, str, int, bytes, int]]) -> None:
     start = 0
     while start < len(rows):
         size = 1 << ((len(rows) - start).bit_length() - 1)  # few distinct statements, so all stay prepared

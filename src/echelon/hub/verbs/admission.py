@@ -3,7 +3,8 @@
 The order is that of Kubernetes, because the first refusal is the one that the user reads.
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -246,11 +247,22 @@ def check_preconditions(target: Target, old: Entry, uid: str, resource_version: 
         raise errors.stale(kind.plural, kind.group, target.name)
 
 
+async def validate_in_turn(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool = False) -> None:
+    """Check an object as `validate` does, and let others go on while expensive rules are run."""
+    for _ in _validation(target, obj, old, accepted=accepted):
+        await asyncio.sleep(0)
+
+
 def validate(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool = False) -> None:
     """Check an object as a whole, against its schema, its rules and, on update, its past.
 
     `accepted`: the old state was checked against these very rules.
     """
+    for _ in _validation(target, obj, old, accepted=accepted):
+        pass
+
+
+def _validation(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool) -> Iterator[None]:
     resource, strategy = target.resource, strategy_of(target.resource)
     kind = resource.kind
     if old is None:
@@ -266,7 +278,9 @@ def validate(target: Target, obj: JSONObject, old: JSONObject | None, *, accepte
         broken += custom.scale_causes(kind, obj, target.subresource)
     causes += broken
     sound = resource.known_parts.sound(obj) if old is None and not kind.builtin else frozenset()
-    causes += resource.rules.evaluate(obj, old, after=causes, accepted=accepted, sound=sound)
+    ruled: list[errors.Cause] = []
+    yield from resource.rules.walk(ruled, obj, old, after=causes, accepted=accepted, sound=sound)
+    causes += ruled
     if not causes:  # what is written in Python may assume what the schema promises
         causes += strategy.validate(obj, old)
     if kind.builtin:

@@ -37,7 +37,7 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
     _check_preconditions(target, old, options.preconditions)
     before = target.resource.outgoing(old.object)
     strategy.check_delete(before)
-    enforce(cluster, target, request, old=before)
+    await enforce(cluster, target, request, old=before)
     grace = strategy.grace_period(before, options.grace_period_seconds)
     if grace < 0:
         grace = 1

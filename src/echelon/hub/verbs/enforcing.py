@@ -3,6 +3,7 @@
 The words are those of Kubernetes, so that the same policy refuses with the same message on every hub.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +23,7 @@ from echelon.kube import errors
 _NOTED: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
-def enforce(
+async def enforce(
     cluster: LogicalCluster,
     target: Target,
     request: Request,
@@ -39,7 +40,9 @@ def enforce(
         return
     attempt = _Attempt(cluster, target, request, new, old)
     denied: errors.ApiError | None = None
-    for each in asked:
+    for position, each in enumerate(asked):
+        if position:
+            await asyncio.sleep(0)  # a policy may take its time, and others wait
         for binding, failure in attempt.failures(each):
             for action in binding.actions:
                 if action == "Warn":

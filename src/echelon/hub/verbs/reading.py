@@ -17,13 +17,13 @@ from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Change, Compacted, Entry, Key, WatchClosed
+from echelon.hub.verbs.breaks import Breaks
 from echelon.kube import errors
 from echelon.kube.client import EventType
 
 # How long a read waits for a revision that the server has not reached yet.
 FUTURE_REVISION_SECONDS = 3.0
-# How long one read keeps the event loop to itself.
-_TURN_SECONDS = 0.01
+_INITIAL_AT_ONCE = 64
 _DIGITS = 20  # of the largest number with 64 bits
 
 
@@ -87,16 +87,13 @@ async def _selected(entries: Iterable[Entry], matches: Matcher, limit: int) -> l
 
     A selector can have as many terms as fit into an address, so others get their turn meanwhile.
     """
-    loop, selected = asyncio.get_running_loop(), list[Entry]()
-    until = loop.time() + _TURN_SECONDS
+    breaks, selected = Breaks(), list[Entry]()
     for entry in entries:
         if matches(entry):
             selected.append(entry)
             if 0 < limit < len(selected):
                 break
-        if loop.time() >= until:
-            await asyncio.sleep(0)
-            until = loop.time() + _TURN_SECONDS
+        await breaks.maybe()
     return selected
 
 
@@ -178,8 +175,9 @@ async def watch(
         if revision:
             await reach(cluster, revision)
         page = await list_(cluster, resource, Query(query.namespace, query.labels, query.fields))
-        if page.entries:
-            yield [Change(EventType.ADDED, entry.revision, entry) for entry in page.entries]
+        for first in range(0, len(page.entries), _INITIAL_AT_ONCE):  # what is sent is not kept until all is sent
+            part = page.entries[first : first + _INITIAL_AT_ONCE]
+            yield [Change(EventType.ADDED, entry.revision, entry) for entry in part]
         if query.initial_events:
             yield page.revision
         revision = page.revision
@@ -247,12 +245,13 @@ def _field_matcher(resource: Resource, selector: selectors.FieldSelector) -> Mat
                 why = f'{causes.quoted(path)} is not a known field selector: only "metadata.name", "metadata.namespace"'
                 raise errors.BadRequest(why)
             raise errors.BadRequest(f"field label not supported: {path}")
+    selected = selector.by_field()
     if paths <= cheap.keys():
-        return lambda entry: selector.matches(lambda path: entry.key[cheap[path]])
+        return lambda entry: selected(lambda path: entry.key[cheap[path]])
 
     def matches(entry: Entry) -> bool:
         obj = resource.outgoing(entry.object)
-        return selector.matches(lambda path: field_text(obj, path))
+        return selected(lambda path: field_text(obj, path))
 
     return matches
 

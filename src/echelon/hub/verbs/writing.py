@@ -84,7 +84,7 @@ async def patch(cluster: LogicalCluster, target: Target, change: Change, request
     before = resource.outgoing(old.object)
     changed = change(before)
     if old.admitted_by is resource and resource.rules.are_content and _is_untouched(changed, before):
-        return _confirm(cluster, target, old, changed["metadata"], request)
+        return await _confirm(cluster, target, old, changed["metadata"], request)
     try:
         admitted = before if old.admitted_by is resource else None
         new = admission.admit_body(resource, changed, request, admitted=admitted)
@@ -113,12 +113,12 @@ def _is_untouched(changed: JSONObject, before: JSONObject) -> bool:
     )
 
 
-def _confirm(cluster: LogicalCluster, target: Target, old: Entry, meta: JSONObject, request: Request) -> Written:
+async def _confirm(cluster: LogicalCluster, target: Target, old: Entry, meta: JSONObject, request: Request) -> Written:
     """Answer a patch that changes nothing: whoever sends one wants to know whether this is still the object."""
     before = target.resource.outgoing(old.object)
     _check_same(target, before, {"metadata": meta})
     admission.check_preconditions(target, old, meta["uid"], meta["resourceVersion"])
-    enforce(cluster, target, request, new=before, old=before)
+    await enforce(cluster, target, request, new=before, old=before)
     return Written(before, old)
 
 
@@ -207,9 +207,10 @@ async def _create(
     if strategy.first_status is not None:
         obj["status"] = copy.deepcopy(strategy.first_status)
     strategy.prepare_create(cluster, obj, request.user)
-    admission.validate(target, obj, None)
+    await admission.validate_in_turn(target, obj, None)
     _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
-    enforce(cluster, target, request, new=obj)
+    await enforce(cluster, target, request, new=obj)
+    admission.check_namespace_lifecycle(cluster, target, key.name)  # again: all that may have taken its time
     if request.dry_run:
         if cluster.store.latest(key) is not None:
             raise errors.already_exists(kind.plural, kind.group, key.name)
@@ -257,10 +258,10 @@ async def _update(
         strategy.prepare_update(cluster, new, before, request.user)
     if strategy.counts_generations and strategy.desired_state_changed(new, before):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
-    admission.validate(target, new, before, accepted=old.admitted_by is resource)
+    await admission.validate_in_turn(target, new, before, accepted=old.admitted_by is resource)
     if new != before:
         _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
-    enforce(cluster, target, request, new=new, old=before)
+    await enforce(cluster, target, request, new=new, old=before)
     if is_same(new, before):
         return Written(before, old)
     if request.dry_run:
@@ -345,7 +346,7 @@ async def _put(
     try:
         return await cluster.store.put(key, resource.incoming(obj), expected=expected, admitted_by=admitted_by)
     except ObjectTooLarge:
-        raise errors.ApiError("etcdserver: request is too large") from None
+        raise errors.TooLarge("etcdserver: request is too large") from None
     except StaleWrite:
         kind = target.resource.kind
         if expected == 0:

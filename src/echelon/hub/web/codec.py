@@ -7,7 +7,8 @@ what does not fit into 64 bits becomes a float.
 
 import json
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -40,17 +41,38 @@ def encode(obj: JSON) -> bytes:
     return _encoder.encode(obj)
 
 
+class Body(NamedTuple):
+    """What a request said, and the paths of keys that it has twice in one object, if anybody asked for them."""
+
+    value: JSONObject | list[JSON]
+    repeated: Sequence[str] = ()
+
+    @property
+    def object(self) -> JSONObject:
+        """The value, which must be an object."""
+        if not isinstance(self.value, dict):
+            raise BadRequest("the object provided is unrecognized: expected an object")
+        return self.value
+
+
 def decode_body(data: bytes, content_type: str = "application/json", kind: str = "") -> JSONObject | list[JSON]:
     """Decode the body of a request: an object, or the list of a JSON patch. Errors name the `kind` that was wanted."""
+    return read(data, content_type, kind, look_for_repeated=False).value
+
+
+def read(
+    data: bytes, content_type: str = "application/json", kind: str = "", *, look_for_repeated: bool = True
+) -> Body:
+    """Decode the body of a request, and say which keys it repeats."""
     media = content_type.partition(";")[0].strip().lower()
     if media not in _JSON_TYPES and media not in _YAML_TYPES and media != protobuf.MEDIA_TYPE:
         raise UnsupportedMediaType(protobuf.UNKNOWN_FORMAT)
     if len(data) > MAX_BODY_BYTES:
         raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
     if media == protobuf.MEDIA_TYPE:
-        return protobuf.decode(data, _decode_json)
+        return Body(protobuf.decode(data, _decode_json))
     try:
-        value = _decode_yaml(data) if media in _YAML_TYPES else _decode_json(data)
+        value, repeated = _decode_yaml(data) if media in _YAML_TYPES else (_decode_json(data), None)
         if not isinstance(value, dict) and not (isinstance(value, list) and media == "application/json-patch+json"):
             raise _not_an_object(value)
     except _Unreadable as error:
@@ -58,7 +80,9 @@ def decode_body(data: bytes, content_type: str = "application/json", kind: str =
             raise BadRequest(str(error)) from None
         shown = _summary(data)
         raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from None
-    return value
+    if repeated is None:  # it was JSON
+        repeated = _repeated(data, value) if look_for_repeated else ()
+    return Body(value, repeated)
 
 
 def _not_an_object(value: JSON) -> "_Unreadable":
@@ -78,21 +102,13 @@ def _summary(data: bytes, limit: int = 30) -> str:
     return data[:limit].hex() + more if data else "<empty>"
 
 
-def duplicates(data: bytes, content_type: str = "application/json") -> list[str]:
-    """Return the paths of the keys that a body repeats in one object; the body has been decoded before."""
-    media = content_type.partition(";")[0].strip().lower()
-    if media == protobuf.MEDIA_TYPE:
-        return []
-    if media not in _YAML_TYPES or _looks_like_json(data):
-        try:
-            found = Repeated()
-            _find_repeated(json.loads(data, object_pairs_hook=_Pairs), found)
-            return found.paths
-        except ValueError:
-            if media not in _YAML_TYPES:
-                raise
-    document = _read_yaml(data)
-    return document.duplicates if document is not None else []
+def _repeated(data: bytes, value: JSON) -> Sequence[str]:
+    """Look for repeated keys in a JSON text that has more quotes than its content needs: it is an expensive look."""
+    if data.count(b'"') == encode(value).count(b'"'):
+        return ()
+    found = Repeated()
+    _find_repeated(json.loads(data, object_pairs_hook=_Pairs), found)
+    return found.paths
 
 
 class _Unreadable(ValueError):
@@ -116,17 +132,18 @@ def _decode_json(data: bytes) -> JSON:
     return _narrowed(value) if _BIG_DIGITS in data.translate(_DIGITS) else value
 
 
-def _decode_yaml(data: bytes) -> JSON:
+def _decode_yaml(data: bytes) -> tuple[JSON, Sequence[str] | None]:
+    """Return a value and its repeated keys; for JSON nobody has looked for these yet."""
     if _looks_like_json(data):
         # Many clients send JSON here: it is read faster as what it is, and YAML knows no surrogate pairs.
         try:
-            return _decode_json(data)
+            return _decode_json(data), None
         except _Unreadable:
             pass
     document = _read_yaml(data)
     if document is None:
         raise _Unreadable("Object 'Kind' is missing in ''")
-    return document.value
+    return document.value, document.duplicates
 
 
 def _looks_like_json(data: bytes) -> bool:

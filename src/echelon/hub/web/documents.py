@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from echelon.api.base import JSONObject
 from echelon.hub.web import discovery, openapi
@@ -18,7 +18,8 @@ _AGGREGATED = "g=apidiscovery.k8s.io"
 class Documents:
     """Answers what a client asks about the server itself."""
 
-    def __init__(self, health: Health, clusters: Callable[[], list[str]]) -> None:
+    def __init__(self, health: Health, clusters: Callable[[], list[str]], metrics: CollectorRegistry) -> None:
+        self._metrics = metrics
         self._health = health
         self._clusters = clusters
 
@@ -42,16 +43,16 @@ class Documents:
                 return self._openapi(call, rest)
             case ["version"]:
                 return document(version())
-            case ["metrics"]:
-                return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+            case ["metrics"] if not call.info.cluster:  # of the whole process, so not for those of one cluster
+                return web.Response(body=generate_latest(self._metrics), headers={"Content-Type": CONTENT_TYPE_LATEST})
             case [name, *check] if name in ENDPOINTS and len(check) <= 1:
                 query = call.http.query
                 excluded = query.getall("exclude", [])
                 return await self._health.answer(name, "".join(check), verbose="verbose" in query, excluded=excluded)
-            case ["clusters"]:
+            case ["clusters"] if not call.info.cluster:
                 return document({"clusters": self._clusters()})
             case []:
-                return document({"paths": _PATHS})
+                return document({"paths": [path for path in _PATHS if not call.info.cluster or path not in _OF_ALL]})
         raise NotFound("the server could not find the requested resource")
 
     def _core(self, call: Call) -> web.Response:
@@ -78,6 +79,7 @@ class Documents:
 
 
 _PATHS = ["/api", "/apis", "/clusters", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+_OF_ALL = ("/clusters", "/metrics")
 
 
 def _aggregated(call: Call) -> str:

@@ -7,25 +7,32 @@ catalogue, which changes at run time, and the facts that are read off an address
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
-from echelon.api.base import JSONObject
 from echelon.hub.access import audit
-from echelon.hub.access.identity import Authenticator, User
+from echelon.hub.access.identity import MASTERS, Authenticator, User
 from echelon.hub.access.impersonation import impersonation
 from echelon.hub.access.rbac import Attributes, Decision, refusal
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.causes import quoted
 from echelon.hub.web import codec
+from echelon.hub.web.health import ENDPOINTS
+from echelon.hub.web.limits import Limits
+from echelon.hub.web.metrics import HubMetrics
 from echelon.hub.web.request import RequestInfo, parse
 from echelon.kube import errors
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _UNKNOWN = User("")
 # Clients give up on headers that are too long, or too many.
@@ -50,6 +57,7 @@ class Call:
     info: RequestInfo
     served: Served
     user: User
+    limits: Limits
     warnings: list[str] = field(default_factory=list)  # for the answer's headers, whether it is good or bad
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
 
@@ -65,30 +73,44 @@ class Gate:
         find: Callable[[str], Served | None],
         resources: Endpoint,
         others: Endpoint,
+        *,
         audit_log: audit.AuditLog | None,
+        limits: Limits,
+        metrics: HubMetrics,
     ) -> None:
         self._find = find
         self._resources = resources
         self._others = others
         self._audit = audit_log
+        self._limits = limits
+        self._metrics = metrics
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        received = time.time()
+        received, about = time.time(), str(uuid.uuid4()) if self._audit is not None else ""
         info = parse(http.method, http.path, http.query)
         asker, user, decision = _UNKNOWN, _UNKNOWN, Decision(False)
         response: web.StreamResponse | None = None
         warnings: list[str] = []
         annotations: dict[str, str] = {}
+        served: Served | None = None
+        watch = info.verb == "watch"
+        if watch:
+            self._metrics.watches.inc()
         try:
             served = self._find(info.cluster)
             if served is None:
                 raise errors.NotFound(f'logical cluster "{info.cluster}" not found')
-            asker = self._who(http, served)
+            asker = user = self._who(http, served)
+            if self._audit is not None:
+                self._audit.begin(_entry(http, info, asker, user, decision, code=0, received=received, about=about))
             user = _acting_as(http, served, asker)
             decision = _allow(served, info, user)
             endpoint = self._resources if info.is_resource else self._others
-            response = await endpoint(Call(http, info, served, user, warnings, annotations))
+            call = Call(http, info, served, user, self._limits, warnings, annotations)
+            async with self._place(info, asker):
+                response = await endpoint(call)
+                await send(call, response)
         except errors.ApiError as error:
             response = failure(error)
             warn(response, warnings)
@@ -100,11 +122,22 @@ class Gate:
             _log.exception("%s %s failed", http.method, http.path)
             response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
         finally:
+            code = response.status if response is not None else 499
+            if watch:
+                self._metrics.watches.dec()
+            known = served is not None and served.cluster.catalogue.serves(info.group, info.version, info.resource)
+            self._metrics.answered(info, code, time.time() - received, known=known)
             if self._audit is not None:
-                code = response.status if response is not None else 499
-                entry = _entry(http, info, asker, user, decision, code=code, received=received)
+                entry = _entry(http, info, asker, user, decision, code=code, received=received, about=about)
                 self._audit.record(msgspec.structs.replace(entry, annotations=annotations) if annotations else entry)
         return response
+
+    def _place(self, info: RequestInfo, asker: User) -> AbstractAsyncContextManager[None]:
+        """Return the place that a request takes. Administrators and probes always have one, as in Kubernetes."""
+        if MASTERS in asker.groups or (not info.is_resource and info.path.strip("/").partition("/")[0] in ENDPOINTS):
+            return nullcontext()
+        shares = self._limits.watches if info.verb == "watch" else self._limits.requests
+        return shares.place(f"{info.cluster}/{asker.name}")
 
     @staticmethod
     def _who(http: web.BaseRequest, served: Served) -> User:
@@ -153,6 +186,7 @@ def _entry(
     *,
     code: int,
     received: float,
+    about: str,
 ) -> audit.Entry:
     return audit.Entry(
         verb=info.verb,
@@ -173,6 +207,7 @@ def _entry(
         allowed=decision.allowed,
         reason=decision.reason,
         cluster=info.cluster,
+        audit_id=about,
     )
 
 
@@ -191,6 +226,31 @@ def document(body: object, *, status: int = 200, headers: dict[str, str] | None 
     return web.Response(body=codec.encode(body), status=status, content_type="application/json", headers=headers)
 
 
+async def beside(call: Call, work: Callable[[], T]) -> T:
+    """Do something that takes long beside the event loop, when it is the user's turn."""
+    async with call.limits.large.place(call.user.name):
+        return await asyncio.to_thread(work)
+
+
+async def send(call: Call, response: web.StreamResponse) -> None:
+    """Send an answer while its place is taken, and not for ever: a client need not read what it asked for."""
+    async with in_time(call, call.limits.request_seconds):
+        await response.prepare(call.http)
+        await response.write_eof()
+
+
+@asynccontextmanager
+async def in_time(call: Call, seconds: float) -> AsyncIterator[None]:
+    """Send something, or end the connection."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        if call.http.transport is not None:
+            call.http.transport.abort()
+        raise ConnectionAbortedError("the client does not read its answer") from None
+
+
 def warn(response: web.StreamResponse, warnings: Iterable[str]) -> None:
     """Tell the client what it should know although its request was understood."""
     room = _WARNING_CHARACTERS
@@ -200,28 +260,3 @@ def warn(response: web.StreamResponse, warnings: Iterable[str]) -> None:
         if room < 0:
             return
         response.headers.add("Warning", f"299 - {text}")
-
-
-async def read_body(http: web.BaseRequest) -> bytes:
-    """Read a body up to the limit; what is longer is refused without being read."""
-    if (http.content_length or 0) > codec.MAX_BODY_BYTES:
-        raise _too_large()
-    chunks, size = [], 0
-    async for chunk in http.content.iter_any():
-        size += len(chunk)
-        if size > codec.MAX_BODY_BYTES:
-            raise _too_large()
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large() -> errors.TooLarge:
-    return errors.TooLarge(f"Request entity too large: limit is {codec.MAX_BODY_BYTES}")
-
-
-def decode(http: web.BaseRequest, data: bytes, kind: str = "") -> JSONObject:
-    """Decode a body that must be an object, of a certain kind if one is given."""
-    body = codec.decode_body(data, http.headers.get("Content-Type", "application/json"), kind)
-    if not isinstance(body, dict):
-        raise errors.BadRequest("the object provided is unrecognized: expected an object")
-    return body

@@ -11,8 +11,8 @@ from echelon.hub.schema import causes
 from echelon.hub.schema.metadata import manager_errors
 from echelon.hub.verbs import reading
 from echelon.hub.verbs.admission import Request, Target
-from echelon.hub.web import codec, rendering
-from echelon.hub.web.http import Call, decode
+from echelon.hub.web import rendering
+from echelon.hub.web.http import Call
 from echelon.hub.web.request import truth
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
@@ -55,8 +55,8 @@ def _integer(text: str | None) -> int:
     return int(text)
 
 
-def write_request(call: Call, data: bytes, body: object = None, *, apply: bool = False) -> Request:
-    """Read how a write shall be done. `body` is what `data` was decoded to: keys that were given twice are found."""
+def write_request(call: Call, repeated: Sequence[str] = (), *, apply: bool = False) -> Request:
+    """Read how a write shall be done. `repeated` are the keys that its body has twice."""
     query, kind = call.http.query, _OPTIONS.get(call.info.verb, "CreateOptions")
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     dry_run = query.getall("dryRun", [])
@@ -68,25 +68,15 @@ def write_request(call: Call, data: bytes, body: object = None, *, apply: bool =
     found += _dry_run_errors(dry_run)
     if found:
         raise errors.invalid(kind, "meta.k8s.io", "", found)
-    repeated: Sequence[str] = ()
-    if validation != "Ignore" and _may_repeat(data, body):
-        repeated = codec.duplicates(data, call.http.headers.get("Content-Type", ""))
     return Request(
         call.user,
         dry_run="All" in dry_run,
         field_manager=manager or _agent(call),
         field_validation=validation or "Warn",
         warnings=call.warnings,
-        duplicate_fields=tuple(repeated),
+        duplicate_fields=tuple(repeated) if validation != "Ignore" else (),
         annotations=call.annotations,
     )
-
-
-def _may_repeat(data: bytes, body: object) -> bool:
-    """Tell whether a document has more quotes than its content needs; a second look at it is expensive."""
-    if not data.lstrip().startswith(b"{"):
-        return isinstance(body, dict)
-    return isinstance(body, dict) and data.count(b'"') != codec.encode(body).count(b'"')
 
 
 def _agent(call: Call) -> str:
@@ -114,9 +104,9 @@ class _DeleteOptions(msgspec.Struct, rename="camel"):
     dry_run: list[str] | None = None
 
 
-def delete_options(call: Call, data: bytes) -> DeleteOptions:
+def delete_options(call: Call, body: JSONObject) -> DeleteOptions:
     """Read how an object shall go, from the body or the address."""
-    asked, query = _delete_body(call, data), call.http.query
+    asked, query = _delete_body(body), call.http.query
     wanted = asked.preconditions or _Preconditions()
     grace, orphan = asked.grace_period_seconds, asked.orphan_dependents
     if grace is None and query.get("gracePeriodSeconds"):
@@ -138,8 +128,7 @@ def delete_options(call: Call, data: bytes) -> DeleteOptions:
     )
 
 
-def _delete_body(call: Call, data: bytes) -> _DeleteOptions:
-    body: JSONObject = decode(call.http, data) if data.strip() else {}
+def _delete_body(body: JSONObject) -> _DeleteOptions:
     kind = body.get("kind")
     if kind not in (None, "", "DeleteOptions"):
         raise errors.BadRequest(f"delete options expected, got {kind}")

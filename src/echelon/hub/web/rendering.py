@@ -21,6 +21,7 @@ JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
 
 _ITEMS_A_PART = 64
+_BYTES_A_PART = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ def _shaped(resource: Resource, obj: JSONObject, form: Format, now: datetime) ->
 class Rendered(NamedTuple):
     """An answer in parts, which are made as they are sent: a large list is never in memory as a whole."""
 
-    length: int
-    parts: Iterable[bytes]
+    length: int | None  # None: not known before it is made
+    parts: Iterator[bytes]
 
 
 def as_stored(resource: Resource, form: Format) -> bool:
@@ -93,8 +94,7 @@ def as_stored(resource: Resource, form: Format) -> bool:
 def many(resource: Resource, found: Found, form: Format, now: datetime) -> Rendered:
     """Render a list. Objects that are stored as they are shown are sent as they are stored."""
     if not as_stored(resource, form):
-        whole = encoded(_made_list(resource, found, form, now), form)
-        return Rendered(len(whole), (whole,))
+        return Rendered(None, _made_parts(resource, found, form, now))
     kind, items = resource.kind, [entry.raw for entry in found.entries]
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": _list_meta(found)}
     start, end = encode(head)[:-1] + b',"items":[', b"]}"
@@ -103,12 +103,58 @@ def many(resource: Resource, found: Found, form: Format, now: datetime) -> Rende
 
 
 def _parts(start: bytes, items: Sequence[bytes], end: bytes) -> Iterator[bytes]:
-    yield start
-    last = len(items) - _ITEMS_A_PART
-    for first in range(0, len(items), _ITEMS_A_PART):
-        part = items[first : first + _ITEMS_A_PART]
-        yield b",".join(part if first >= last else [*part, b""])
-    yield end
+    """Join items to parts that are worth sending; a large item is a part of its own, and not copied."""
+    part, size = [start], len(start)
+    for number, item in enumerate(items):
+        if number:
+            part.append(b",")
+        part.append(item)
+        size += len(item) + 1
+        if size >= _BYTES_A_PART:
+            if len(item) >= _BYTES_A_PART:
+                yield b"".join(part[:-1])
+                yield item
+            else:
+                yield b"".join(part)
+            part, size = [], 0
+    part.append(end)
+    yield b"".join(part)
+
+
+def _made_parts(resource: Resource, found: Found, form: Format, now: datetime) -> Iterator[bytes]:
+    """Make a list in another form than the one in which objects are stored, some of its items at a time."""
+    first = True
+    for batch in in_batches(found.entries):
+        made = _made_list(resource, batch, _list_meta(found), form, now)
+        field = "rows" if form.shape == "Table" else "items"
+        items = made.pop(field)
+        yield _opening(made, field, form, empty=not items) if first else b""
+        yield _made_items(items, form, first=first)
+        first = False
+    yield b"" if form.media_type == YAML_TYPE else b"]}"
+
+
+def in_batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Cut entries into pieces that take milliseconds to render; an empty list is one piece."""
+    begin, size = 0, 0
+    for number, entry in enumerate(entries):
+        if number > begin and (number - begin >= _ITEMS_A_PART or size >= _BYTES_A_PART):
+            yield entries[begin:number]
+            begin, size = number, 0
+        size += entry.size
+    yield entries[begin:]
+
+
+def _opening(head: JSONObject, field: str, form: Format, *, empty: bool) -> bytes:
+    if form.media_type == YAML_TYPE:
+        return encoded(head, form) + f"{field}:{' []' if empty else ''}\n".encode()
+    return encode(head)[:-1] + f',"{field}":['.encode()
+
+
+def _made_items(items: Sequence[JSONObject], form: Format, *, first: bool) -> bytes:
+    if form.media_type == YAML_TYPE:
+        return encoded(items, form) if items else b""
+    return (b"" if first else b",") + encode(items)[1:-1]
 
 
 def _list_meta(found: Found) -> JSONObject:
@@ -120,10 +166,10 @@ def _list_meta(found: Found) -> JSONObject:
     return meta
 
 
-def _made_list(resource: Resource, found: Found, form: Format, now: datetime) -> JSONObject:
-    """Make a list in another form than the one in which objects are stored."""
-    kind, meta = resource.kind, _list_meta(found)
-    objects = [resource.outgoing(entry.object) for entry in found.entries]
+def _made_list(
+    resource: Resource, entries: Sequence[Entry], meta: JSONObject, form: Format, now: datetime
+) -> JSONObject:
+    kind, objects = resource.kind, [resource.outgoing(entry.object) for entry in entries]
     if form.shape == "Table":
         return resource.printer.table(objects, meta, now, include=form.include)
     if form.shape:

@@ -1,7 +1,7 @@
 """The addresses of resources: verbs over HTTP."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from aiohttp import web
@@ -13,12 +13,13 @@ from echelon.hub.access import reviews
 from echelon.hub.catalogue.resources import Resource
 from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.schema import causes
-from echelon.hub.storage.store import WatchClosed
+from echelon.hub.storage.store import Change, Entry, WatchClosed
 from echelon.hub.verbs import deletion, patch, reading, subresources, writing
 from echelon.hub.verbs.admission import Request, Target, readable
 from echelon.hub.verbs.strategic import strategic_merge
-from echelon.hub.web import codec, rendering
-from echelon.hub.web.http import Call, decode, document, read_body, warn
+from echelon.hub.web import rendering
+from echelon.hub.web.bodies import received, received_if_any
+from echelon.hub.web.http import Call, beside, document, in_time, warn
 from echelon.hub.web.options import delete_options, format_of, query_of, time_limit, write_request
 from echelon.hub.web.request import truth
 from echelon.kube import errors
@@ -76,25 +77,49 @@ async def _get(call: Call, target: Target) -> web.StreamResponse:
     if revision:
         await reading.reach(cluster, revision)
     entry = reading.get(cluster, target.resource, target.namespace, target.name)
-    return _answer(rendering.one(target.resource, entry, None, form, cluster.clock()), form)
+    return _answer(await _one(call, target, entry, None, form), form)
 
 
 async def _list(call: Call, target: Target) -> web.StreamResponse:
     cluster, form = call.served.cluster, format_of(call)
     found = await reading.list_(cluster, target.resource, query_of(call, target))
-    render = partial(rendering.many, target.resource, found, form, cluster.clock())
-    if len(found.entries) > _RENDERED_AT_ONCE and not rendering.as_stored(target.resource, form):
-        length, parts = await asyncio.to_thread(render)  # objects that are stored do not change any more
-    else:
-        length, parts = render()
-    if length <= _AT_ONCE or call.http.method == "HEAD":
+    length, parts = rendering.many(target.resource, found, form, cluster.clock())
+    size = sum(entry.size for entry in found.entries)
+    small = len(found.entries) <= _RENDERED_AT_ONCE and size <= _AT_ONCE
+    if small or (call.http.method == "HEAD" and length is not None):
         return _answer(b"".join(parts), form)
-    response = web.StreamResponse(headers={"Content-Type": form.media_type, "Content-Length": str(length)})
-    await response.prepare(call.http)
-    for part in parts:
-        await response.write(part)
-    await response.write_eof()
+    response = web.StreamResponse(headers={"Content-Type": form.media_type})
+    if length is not None:
+        response.headers["Content-Length"] = str(length)
+    else:
+        response.enable_chunked_encoding()
+    await _send_list(call, response, parts, made=length is None)
     return response
+
+
+async def _send_list(call: Call, response: web.StreamResponse, parts: Iterator[bytes], *, made: bool) -> None:
+    """Send a list as fast as its reader takes it. Parts that have to be made are made beside the event loop."""
+    loop = asyncio.get_running_loop()
+    await response.prepare(call.http)
+    until = loop.time() + call.limits.request_seconds
+    while (part := await beside(call, partial(next, parts, None)) if made else next(parts, None)) is not None:
+        view = memoryview(part)
+        for first in range(0, len(view), _AT_ONCE):
+            piece = view[first : first + _AT_ONCE]
+            async with in_time(call, until - loop.time()):
+                await response.write(piece)
+            # What goes quickly, into buffers on the way for one, earns no time for what comes after.
+            until = min(until + call.limits.earned(len(piece)), loop.time() + call.limits.request_seconds)
+
+
+async def _one(
+    call: Call, target: Target, entry: Entry | None, obj: JSONObject | None, form: rendering.Format
+) -> bytes:
+    """Render one object; a large one in another form than the stored one, beside the event loop."""
+    render = partial(rendering.one, target.resource, entry, obj, form, call.served.cluster.clock())
+    if entry is None or entry.size <= _AT_ONCE or rendering.as_stored(target.resource, form):
+        return render()
+    return await beside(call, render)
 
 
 async def _watch(call: Call, target: Target) -> web.StreamResponse:
@@ -108,7 +133,15 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
     # A watch that ends in silence still tells how far it got.
     patience = min(BOOKMARK_SECONDS, limit * 3 / 4)
     changes = reading.watch(cluster, target.resource, query, lambda: patience)
-    reached, synced = 0, not query.initial_events
+    reached, synced, sending = 0, not query.initial_events, False
+
+    async def write(line: bytes) -> None:
+        nonlocal sending
+        sending = True
+        async with in_time(call, call.limits.request_seconds):
+            await response.write(line)
+        sending = False
+
     try:
         async with asyncio.timeout(limit):
             if limit <= 0:
@@ -117,61 +150,65 @@ async def _watch(call: Call, target: Target) -> web.StreamResponse:
                 if isinstance(step, int):
                     reached = step
                     if query.bookmarks:
-                        await response.write(renderer.bookmark(step, initial=not synced))
+                        await write(renderer.bookmark(step, initial=not synced))
                     synced = True
                 else:
-                    reached = max(change.revision for change in step)  # initial state comes in the order of names
-                    for first in range(0, len(step), _EVENTS_AT_ONCE):
-                        part = step[first : first + _EVENTS_AT_ONCE]
-                        await response.write(renderer.lines(part, cluster.clock()))
+                    reached = max(
+                        reached, *(change.revision for change in step)
+                    )  # initial state comes in the order of names
+                    for part in _batches(step):
+                        lines = partial(renderer.lines, part, cluster.clock())
+                        large = form.shape and sum(change.entry.size for change in part) > _AT_ONCE
+                        await write(await beside(call, lines) if large else lines())
     except TimeoutError:
-        if query.bookmarks and reached:
-            await response.write(renderer.bookmark(reached))
+        if query.bookmarks and reached and not sending:  # of what is half sent nobody knows how far it got
+            await write(renderer.bookmark(reached))
     except WatchClosed:
         pass  # the server is stopping; the client resumes elsewhere
     except errors.ApiError as error:
-        await response.write(rendering.error_line(error.status()))
+        await write(rendering.error_line(error.status()))
     finally:
         await changes.aclose()
-    await response.write_eof()
     return response
 
 
+def _batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """Cut changes into pieces that are rendered in one go."""
+    begin, size = 0, 0
+    for number, change in enumerate(changes):
+        if number > begin and (number - begin >= _EVENTS_AT_ONCE or size >= _AT_ONCE):
+            yield changes[begin:number]
+            begin, size = number, 0
+        size += change.entry.size
+    yield changes[begin:]
+
+
 async def _create_or_update(call: Call, target: Target) -> web.StreamResponse:
-    data = await read_body(call.http)
-    body = decode(call.http, data, target.resource.kind.kind)
     write = writing.create if call.info.verb == "create" else writing.update
-    written = await write(call.served.cluster, target, body, write_request(call, data, body))
-    return _written(call, target, written)
+    async with received(call, target.resource.kind.kind) as body:
+        written = await write(call.served.cluster, target, body.object, write_request(call, body.repeated))
+    return await _written(call, target, written)
 
 
 async def _patch(call: Call, target: Target) -> web.StreamResponse:
-    data, kind = await read_body(call.http), call.http.content_type
-    cluster, resource = call.served.cluster, target.resource
-    if kind == _APPLY_PATCH:
-        config = decode(call.http, data)
-        request = write_request(call, data, config, apply=True)
-        force = truth(call.http.query.get("force"))
-        written = await writing.server_side_apply(cluster, target, config, request, force=force)
-    else:
-        if truth(call.http.query.get("force")):
-            cause = causes.forbidden("force", "may not be specified for non-apply patch")
-            raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
-        change = _change(data, kind, resource.schema if resource.kind.builtin else None)
-        request = write_request(call, data)
-        written = await writing.patch(cluster, target, change, request)
-    return _written(call, target, written)
+    kind, cluster, resource = call.http.content_type, call.served.cluster, target.resource
+    _check_patch_type(kind, strategic=resource.kind.builtin)
+    async with received(call) as body:
+        if kind == _APPLY_PATCH:
+            request = write_request(call, body.repeated, apply=True)
+            force = truth(call.http.query.get("force"))
+            written = await writing.server_side_apply(cluster, target, body.object, request, force=force)
+        else:
+            if truth(call.http.query.get("force")):
+                cause = causes.forbidden("force", "may not be specified for non-apply patch")
+                raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
+            change = _change(body.value, kind, resource.schema if resource.kind.builtin else None)
+            written = await writing.patch(cluster, target, change, write_request(call))
+    return await _written(call, target, written)
 
 
-def _change(data: bytes, kind: str, schema: JSONObject | None) -> Callable[[JSONObject], JSONObject]:
-    """Read a patch and return what it does to an object. Without a schema there is no strategic merge."""
-    served = _PATCHES if schema is not None else [name for name in _PATCHES if name != _STRATEGIC_PATCH]
-    if kind not in served:
-        listed = ", ".join(served)
-        raise errors.UnsupportedMediaType(
-            f"the body of the request was in an unknown format - accepted media types include: {listed}"
-        )
-    body = codec.decode_body(data, kind)
+def _change(body: JSON, kind: str, schema: JSONObject | None) -> Callable[[JSONObject], JSONObject]:
+    """Return what a patch does to an object. Without a schema there is no strategic merge."""
 
     def change(obj: JSONObject) -> JSONObject:
         if kind == _JSON_PATCH:
@@ -187,8 +224,18 @@ def _change(data: bytes, kind: str, schema: JSONObject | None) -> Callable[[JSON
     return change
 
 
+def _check_patch_type(kind: str, *, strategic: bool) -> None:
+    served = _PATCHES if strategic else [name for name in _PATCHES if name != _STRATEGIC_PATCH]
+    if kind not in served:
+        listed = ", ".join(served)
+        raise errors.UnsupportedMediaType(
+            f"the body of the request was in an unknown format - accepted media types include: {listed}"
+        )
+
+
 async def _delete(call: Call, target: Target) -> web.StreamResponse:
-    options = delete_options(call, await read_body(call.http))
+    async with received_if_any(call) as body:
+        options = delete_options(call, body.object)
     request = Request(call.user, options.dry_run, warnings=call.warnings, annotations=call.annotations)
     deleted = await deletion.delete(call.served.cluster, target, options, request)
     if not deleted.gone:
@@ -201,7 +248,8 @@ async def _delete(call: Call, target: Target) -> web.StreamResponse:
 
 
 async def _delete_collection(call: Call, target: Target) -> web.StreamResponse:
-    options = delete_options(call, await read_body(call.http))
+    async with received_if_any(call) as body:
+        options = delete_options(call, body.object)
     request = Request(call.user, options.dry_run, warnings=call.warnings, annotations=call.annotations)
     cluster = call.served.cluster
     deleted = await deletion.delete_collection(cluster, target, query_of(call, target), options, request)
@@ -217,10 +265,9 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
         raise errors.NotFound("the server could not find the requested resource")
     if found.verb != verb:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    data = await read_body(call.http)
     place = Target(target.resource, target.namespace, target.name)
-    body = found.body(decode(call.http, data, found.kind))
-    answer = await found.handle(cluster, place, body, write_request(call, data))
+    async with received(call, found.kind) as body:
+        answer = await found.handle(cluster, place, found.body(body.object), write_request(call))
     return document(answer, status=201 if verb == "create" else 200)
 
 
@@ -229,13 +276,14 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
     if verb == "get":
         entry = reading.get(cluster, resource, target.namespace, target.name)
         return document(subresources.scale_of(resource, resource.outgoing(entry.object)))
-    data = await read_body(call.http)
     if verb == "update":
-        body = decode(call.http, data, "Scale")
-        answer = await subresources.write_scale(cluster, target, lambda _scale: body, write_request(call, data))
+        async with received(call, "Scale") as body:
+            answer = await subresources.write_scale(cluster, target, lambda _: body.object, write_request(call))
     elif verb == "patch":
-        change = _change(data, call.http.content_type, schema_of(Scale))
-        answer = await subresources.write_scale(cluster, target, change, write_request(call, data))
+        _check_patch_type(call.http.content_type, strategic=True)
+        async with received(call) as body:
+            change = _change(body.value, call.http.content_type, schema_of(Scale))
+            answer = await subresources.write_scale(cluster, target, change, write_request(call))
     else:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     return document(answer)
@@ -244,8 +292,8 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
 async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     if call.info.verb != "create":
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    sent = decode(call.http, await read_body(call.http), resource.kind.kind)
-    body = readable(resource.structural, resource.kind.kind, resource.kind.version, sent)
+    async with received(call, resource.kind.kind) as sent:
+        body = readable(resource.structural, resource.kind.kind, resource.kind.version, sent.object)
     authorizer, user = call.served.cluster.authorizer, call.user
     answers: dict[str, Callable[[], JSONObject]] = {
         "SubjectAccessReview": lambda: reviews.subject_access_review(body, authorizer),
@@ -265,9 +313,9 @@ def _answer(body: bytes, form: rendering.Format, status: int = 200) -> web.Respo
     return web.Response(body=body, status=status, content_type=form.media_type)
 
 
-def _written(call: Call, target: Target, written: writing.Written) -> web.Response:
+async def _written(call: Call, target: Target, written: writing.Written) -> web.Response:
     form = format_of(call)
-    body = rendering.one(target.resource, written.entry, written.object, form, call.served.cluster.clock())
+    body = await _one(call, target, written.entry, written.object, form)
     return _warned(call, _answer(body, form, 201 if written.created else 200))
 
 

@@ -1,0 +1,171 @@
+"""What one user does to have the hub for itself: it keeps its own share busy, and others do not notice."""
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.hub.server import Settings
+from echelon.hub.web.limits import Bounds
+from tests.attacks.hub import AttackedHub, attacked_hub, eventually
+from tests.hub.api import Api, config_map
+from tests.hub.conftest import HubProcess
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+SECONDS = 6.0
+PLACES, WAITING, WATCHES = 3, 2, 4
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedHub]:
+    """A hub with few places and little patience."""
+    bounds = Bounds(SECONDS, requests=2 * PLACES, requests_each=PLACES, waiting_each=WAITING, watches_each=WATCHES)
+    with attacked_hub(tmp_path_factory.mktemp("small"), Settings(bounds=bounds)) as running:
+        yield running
+
+
+def unfinished(hub: AttackedHub, user: Api) -> ssl.SSLSocket:
+    """Begin a request whose body never comes to its end."""
+    made = hub.raw(user)
+    head = f"POST {MAPS} HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: 1000"
+    made.sendall(f"{head}\r\n\r\n{{".encode())
+    return made
+
+
+def answer(connection: ssl.SSLSocket) -> tuple[int, dict[str, str], Any]:
+    """Read what is answered on a connection, up to the end of a small body."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(65536)
+        assert more, data
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    while len(body) < int(headers["content-length"]):
+        body += connection.recv(65536)
+    return int(first.split()[1]), headers, json.loads(body)
+
+
+def test_who_asks_too_much_at_once_is_told_to_come_back_and_others_are_served(small: AttackedHub) -> None:
+    mallory, jane = small.user("mallory"), small.user("jane")
+    with ExitStack() as open_:
+        connections = [open_.enter_context(unfinished(small, mallory)) for _ in range(PLACES + WAITING)]
+        eventually(lambda: small.hub.limits.requests.taken == PLACES)
+        refused = mallory("GET", MAPS)
+        while refused.status == 200:  # until those that wait have come
+            refused = mallory("GET", MAPS)
+        assert (refused.status, refused.reason, refused.headers["Retry-After"]) == (429, "TooManyRequests", "1")
+        assert refused.json["details"]["retryAfterSeconds"] == 1
+        assert jane("GET", MAPS).status == 200
+        assert mallory("GET", "/readyz").data == b"ok", "probes have a place at all times"
+        # A body that does not come in time is an answer, and the place is the next one's.
+        for connection in connections:
+            status, _, body = answer(connection)
+            assert (status, body["reason"]) in ((504, "Timeout"), (429, "TooManyRequests"))
+    eventually(lambda: small.hub.limits.requests.taken == 0)
+    assert mallory("GET", MAPS).status == 200
+
+
+def test_an_administrator_has_a_place_at_all_times(small: AttackedHub) -> None:
+    with ExitStack() as open_:
+        for user in ("mallory", "jane", "john"):
+            for _ in range(PLACES):
+                open_.enter_context(unfinished(small, small.user(user)))
+        eventually(lambda: small.hub.limits.requests.taken == 2 * PLACES)
+        assert small.admin("GET", MAPS).status == 200
+    eventually(lambda: small.hub.limits.requests.taken == 0)
+
+
+def test_watches_are_counted_for_themselves(small: AttackedHub) -> None:
+    user = small.user("watcher")
+    with ExitStack() as open_:
+        for _ in range(WATCHES):
+            open_.enter_context(user.watch(MAPS, timeoutSeconds=300))
+        refused = user("GET", MAPS, watch="true")
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        assert user("GET", MAPS).status == 200
+    eventually(lambda: small.hub.limits.watches.taken == 0)
+    with user.watch(MAPS, timeoutSeconds=1):
+        pass
+
+
+def test_a_connection_that_asks_nothing_is_closed(small: AttackedHub) -> None:
+    user = small.user("silent")
+    with small.raw(user) as nothing, small.raw(user) as half:
+        half.sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
+        for connection in (nothing, half):
+            with suppress(ConnectionError, ssl.SSLError):
+                assert connection.recv(1) == b""
+
+
+@pytest.fixture(scope="module")
+def crowd(small: AttackedHub) -> AttackedHub:
+    """The hub with 40 MB of objects."""
+    for number in range(40):
+        small.admin.ok("POST", MAPS, config_map(f"large-{number}", text="x" * 1_000_000))
+    return small
+
+
+def test_answers_that_nobody_takes_are_given_up(crowd: AttackedHub) -> None:
+    """And with them their places: a list waits for its reader, and not for ever."""
+    limits, jane = crowd.hub.limits, crowd.user("jane")
+    with ExitStack() as open_:
+        for number, accept in enumerate(("application/json", "application/yaml", TABLE, "")):
+            user = crowd.user(f"reader-{number}")
+            connection = open_.enter_context(crowd.raw(user))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            how = f"?includeObject=Object HTTP/1.1\r\nAccept: {accept}" if accept else "?watch=true HTTP/1.1"
+            connection.sendall(f"GET {MAPS}{how}\r\nHost: hub\r\n\r\n".encode())
+            assert connection.recv(16).startswith(b"HTTP/1.1 200")
+        assert limits.requests.taken + limits.watches.taken > 0
+        assert jane("GET", MAPS, limit="1").status == 200
+        eventually(lambda: limits.requests.taken + limits.watches.taken == 0)
+
+
+def resident(process: int) -> int:
+    """Return how many bytes of memory a process has."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def test_readers_that_do_not_read_cost_no_memory_worth_mentioning(tmp_path: Path) -> None:
+    """Thirty readers of 36 MB each, in every form: a gigabyte if an answer were made before it is sent."""
+    running = HubProcess(tmp_path, ["--memory"])
+    running.start()
+    try:
+        api = Api.of(running.kubeconfig)
+        for number in range(36):
+            api.ok("POST", MAPS, config_map(f"large-{number}", text="x" * 1_000_000))
+        assert running.process is not None
+        api("GET", MAPS)
+        before = resident(running.process.pid)
+        token = api.headers["Authorization"]
+
+        def begin(number: int) -> ssl.SSLSocket:
+            made = api.tls.wrap_socket(socket.create_connection((api.host, api.port)), server_hostname=api.host)
+            made.settimeout(60)
+            form = ("application/json", "application/yaml", TABLE)[number % 3]
+            how = "watch=true" if number % 4 == 3 else "includeObject=Object"
+            accept = "" if "watch" in how else f"Accept: {form}\r\n"
+            made.sendall(f"GET {MAPS}?{how} HTTP/1.1\r\nHost: h\r\nAuthorization: {token}\r\n{accept}\r\n".encode())
+            assert made.recv(16).startswith(b"HTTP/1.1 200")
+            return made
+
+        with ThreadPoolExecutor(8) as pool:
+            connections = list(pool.map(begin, range(30)))
+        assert api("GET", "/healthz").data == b"ok"
+        grown = resident(running.process.pid) - before
+        for connection in connections:
+            connection.close()
+        assert grown < 30 * 5_000_000, f"{grown / 1e6:.0f} MB"
+        assert running.stop() == 0, running.log()
+    finally:
+        running.kill()

@@ -1,0 +1,238 @@
+"""The charts are what their source makes, and Helm makes of them what `echelon install manifests` prints."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from tools import charts
+
+from echelon.api.base import JSONObject
+from echelon.cli import main
+from echelon.install.agent import MEMBER
+from echelon.install.hub import HUB
+from echelon.install.installation import Installation
+from tests.environment import Programs
+from tests.environment.access import Access
+from tests.environment.fixtures import lacking
+
+WHICH = {"hub": HUB, "agent": MEMBER}
+LEAST: dict[str, JSONObject] = {
+    "hub": {"image": {"repository": "registry.example/echelon"}},
+    "agent": {"image": {"repository": "registry.example/echelon"}, "cluster": "west-1"},
+}
+PINNED = {"digest": "sha256:" + "ab" * 32}
+# What breaks out of its place, if anything does.
+NASTY = "a\"b'c: #d\n- {{ .Values.cluster }} \\ %v </&> é 1e6"
+EVERYTHING: dict[str, JSONObject] = {
+    "hub": {
+        "image": {"repository": "registry.example:5000/echelon", **PINNED, "pullPolicy": "Always"},
+        "replicas": 3,
+        "capabilities": {"policies": True, "workloads": True, "multicluster": True},
+        "removalGraceSeconds": 1000000,
+        "silentShare": 0.25,
+        "maxRemovals": "7",
+        "trustDecisions": True,
+        "allowAll": True,
+        "adoptBindings": True,
+        "imagePullSecrets": [{"name": "registry"}],
+        "extraArgs": ["--verbose", NASTY],
+        "podAnnotations": {"note": NASTY},
+        "nodeSelector": {"disk": "true"},
+        "tolerations": [{"key": "only", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "system-cluster-critical",
+        "serviceAccount": {"annotations": {"role": NASTY}},
+        "resources": {"limits": {"memory": None, "cpu": 2}},
+        "networkPolicy": {
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+            "egress": [{"ports": [{"port": 6443}]}],
+        },
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True},
+        "dashboard": {"enabled": True},
+    },
+    "agent": {
+        "image": {"repository": "registry.example/echelon", **PINNED},
+        "cluster": "west-1.example",
+        "hub": {"kubeconfig": f"apiVersion: v1\n{NASTY}", "kubeconfigSecret": "own"},
+        "capabilities": {"policies": False, "workloads": False, "podCliques": True},
+        "podCliques": {"initImage": "registry.example/echelon:1"},
+        "rights": {"admin": False},
+        "extraArgs": ["--agent-id=one"],
+        "serviceMonitor": {"enabled": True},
+        "prometheusRule": {"enabled": True},
+    },
+}
+NOTHING: dict[str, JSONObject] = {
+    "hub": {
+        "crds": {"install": False},
+        "admissionPolicies": {"install": False},
+        "peopleRoles": {"install": False},
+        "podDisruptionBudget": {"enabled": False},
+        "networkPolicy": {"enabled": False},
+    },
+    "agent": {"crds": {"install": False}, "networkPolicy": {"enabled": False}, "hub": {"kubeconfigSecret": ""}},
+}
+CASES = [
+    pytest.param(which, merged, id=f"{which}, {name}")
+    for which in WHICH
+    for name, merged in (
+        ("least", LEAST[which]),
+        ("everything", EVERYTHING[which]),
+        ("little", {**LEAST[which], **NOTHING[which]}),
+    )
+]
+
+
+class Helm:
+    """Runs Helm where it keeps nothing."""
+
+    def __init__(self, program: Path, home: Path) -> None:
+        self._program = program
+        self._home = home
+
+    def __call__(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        places = {name: str(self._home) for name in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
+        command = [str(self._program), *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=places)
+
+
+@pytest.fixture
+def helm(kubernetes: Programs, tmp_path: Path) -> Helm:
+    if not kubernetes.has(["helm"]):
+        lacking("no helm: run `make kubernetes`, which builds one where there is Go")
+    return Helm(kubernetes.path("helm"), tmp_path)
+
+
+def _chart(installation: Installation) -> str:
+    return str(charts.CHARTS / installation.name)
+
+
+def _objects(documents: Iterator[Any]) -> list[JSONObject]:
+    """Return objects in an order that does not depend on who wrote them."""
+    found = [each for each in documents if each is not None]
+    return sorted(found, key=lambda each: (each["kind"], each["metadata"]["name"]))
+
+
+def _rules(documents: list[JSONObject]) -> Iterator[tuple[str, JSONObject]]:
+    for each in documents:
+        if each["kind"] in ("ClusterRole", "Role"):
+            for rule in each["rules"]:
+                yield each["metadata"]["name"], rule
+
+
+def test_what_is_committed_is_what_the_source_makes() -> None:
+    for installation in WHICH.values():
+        there = charts.CHARTS / installation.name
+        made = installation.chart()
+        found = {str(path.relative_to(there)): path.read_text() for path in there.rglob("*") if path.is_file()}
+        assert found.keys() == made.keys(), "run make charts"
+        assert [path for path in made if found[path] != made[path]] == [], "run make charts"
+
+
+@pytest.mark.parametrize(("which", "values"), CASES)
+def test_helm_makes_of_a_chart_what_is_printed(helm: Helm, which: str, values: JSONObject) -> None:
+    asked = ("template", "any", _chart(WHICH[which]), "--namespace", "elsewhere", "--values", "-")
+    made = helm(*asked, stdin=json.dumps(values))
+    assert made.returncode == 0, made.stderr
+    printed = WHICH[which].manifests(values, "elsewhere")
+    assert printed[0]["kind"] == "Namespace"
+    assert _objects(yaml.safe_load_all(made.stdout)) == _objects(iter(printed[1:]))
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_a_chart_has_nothing_to_complain_about(helm: Helm, which: str) -> None:
+    linted = helm("lint", "--strict", _chart(WHICH[which]), "--values", "-", stdin=json.dumps(LEAST[which]))
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"replica": 3}, "replica"),
+        ({"image": {"repository": "x", "tags": "1"}}, "tags"),
+        ({"logLevel": "loud"}, "logLevel"),
+        ({"crds": {"install": "no"}}, "install"),
+        ({"image": {"repository": ""}}, "repository"),
+    ],
+)
+def test_settings_that_do_not_exist_or_fit_are_refused(helm: Helm, which: str, wrong: JSONObject, told: str) -> None:
+    values = json.dumps({**LEAST[which], **wrong})
+    made = helm("template", "any", _chart(WHICH[which]), "--values", "-", stdin=values)
+    assert made.returncode != 0
+    assert told in made.stderr
+    settings = [f"{key}={json.dumps(value)}" for key, value in {**LEAST[which], **wrong}.items()]
+    said = CliRunner().invoke(main, ["install", "manifests", which, *(f"--set={each}" for each in settings)])
+    assert said.exit_code == 1
+    assert told in said.output
+    assert f"echelon install values {which}" in said.output
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_no_rule_has_a_wildcard_and_nobody_may_become_more_than_he_is(which: str) -> None:
+    documents = WHICH[which].manifests(EVERYTHING[which])
+    for role, rule in _rules(documents):
+        for field in ("apiGroups", "resources", "verbs"):
+            assert "*" not in rule[field], f"{role}: {rule}"
+        assert "nonResourceURLs" not in rule, f"{role}: {rule}"
+        assert not {"impersonate"} & set(rule["verbs"]), f"{role}: {rule}"
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_pods_run_as_nobody_on_a_root_that_can_only_be_read(which: str) -> None:
+    pods = [
+        each["spec"]["template"]["spec"]
+        for each in WHICH[which].manifests(EVERYTHING[which])
+        if each["kind"] == "Deployment"
+    ]
+    assert pods
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            own = container["securityContext"]
+            assert own["readOnlyRootFilesystem"] is True
+            assert own["allowPrivilegeEscalation"] is False
+            assert own["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_programs_take_the_arguments_that_they_are_given(which: str) -> None:
+    """They are parsed, and nothing is run: a help that was asked for comes after all options were read."""
+    values = {**EVERYTHING[which], "extraArgs": []}
+    for each in WHICH[which].manifests(values):
+        if each["kind"] == "Deployment":
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            command, *options = container["args"]
+            context = main.make_context("echelon", [command, "--help"], resilient_parsing=True)
+            found = main.get_command(context, command)
+            assert found is not None
+            found.make_context(command, list(options), parent=context)
+
+
+@pytest.mark.parametrize(
+    ("which", "values"),
+    [pytest.param(which, values, id=which) for which, values in EVERYTHING.items()],
+)
+def test_a_real_server_takes_everything(control_plane: Access, kubectl: str, which: str, values: JSONObject) -> None:
+    """But for the kinds of the Prometheus operator, which it does not have."""
+    namespace = f"dry-run-{which}"
+    run = [kubectl, "--kubeconfig", str(control_plane.kubeconfig)]
+    subprocess.run([*run, "create", "namespace", namespace], check=True, capture_output=True)
+    printed = [
+        each
+        for each in WHICH[which].manifests(values, namespace)
+        if not each["apiVersion"].startswith("monitoring.coreos.com/")
+    ]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": printed})
+    applied = [*run, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts", "-f", "-"]
+    done = subprocess.run(applied, input=listed, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == len(printed)
