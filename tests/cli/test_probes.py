@@ -20,6 +20,7 @@ from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.core import CONFIG_MAP, SECRET
+from echelon.api.namespaces import NAMESPACE
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.probes import probes
 from echelon.hub.client import InProcessClient
@@ -217,8 +218,9 @@ def test_an_agent_is_ready_when_its_cluster_was_let_in_and_its_caches_are_full(t
 
 
 async def accept(hub: Hub) -> None:
-    """Let the cluster in as soon as it asks for it."""
+    """Let the cluster in as soon as it asks for it, with the namespace that controllers would make for its lease."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not (await hub.client().list(MANAGED_CLUSTER)).items:  # noqa: ASYNC110 - another process tells nobody
             await asyncio.sleep(0.05)
+    await hub.client().create(NAMESPACE, {**NAMESPACE.type_meta, "metadata": {"name": "c1"}})
     await hub.client().patch(MANAGED_CLUSTER, "c1", MergePatch({"spec": {"hubAcceptsClient": True}}))
