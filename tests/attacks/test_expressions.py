@@ -376,6 +376,19 @@ class TestSelectors:
             for _ in range(10_000):
                 assert selector.matches({"a": "v3999"})
 
+    @pytest.mark.parametrize("term", ["metadata.name!=a{0}", "status.phase!=b{0}", "metadata.name!=c"])
+    def test_thousands_of_field_terms_look_each_field_up_once(self, term: str) -> None:
+        selector = labels.parse_fields(",".join(term.format(number) for number in range(4_000)))
+        asked: list[str] = []
+
+        def lookup(field: str) -> str:
+            asked.append(field)
+            return "x"
+
+        assert selector.matches(lookup)
+        assert len(asked) == 1
+        assert not labels.parse_fields(",".join([*["a!=b"] * 20, "a=c"])).matches(lookup)
+
 
 LONG = MEBIBYTE
 
