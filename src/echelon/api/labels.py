@@ -287,13 +287,25 @@ class FieldTerm:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All terms must hold; without any, everything matches."""
+    """All terms must hold; without any, everything matches. Each field is looked up once, however many terms it has."""
 
     terms: tuple[FieldTerm, ...] = ()
+    _fields: frozenset[str] = field(init=False, repr=False, compare=False)
+    _wanted: frozenset[tuple[str, str]] = field(init=False, repr=False, compare=False)
+    _unwanted: frozenset[tuple[str, str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_fields", frozenset(term.field for term in self.terms))
+        for name, negated in (("_wanted", False), ("_unwanted", True)):
+            pairs = frozenset((term.field, term.value) for term in self.terms if term.negated == negated)
+            object.__setattr__(self, name, pairs)
 
     def matches(self, lookup: Callable[[str], str]) -> bool:
         """Tell whether an object is selected; `lookup` gives its fields, the empty string for one that is not set."""
-        return all((lookup(term.field) == term.value) != term.negated for term in self.terms)
+        if len(self.terms) <= _FEW:
+            return all((lookup(term.field) == term.value) != term.negated for term in self.terms)
+        found = {(name, lookup(name)) for name in self._fields}
+        return self._wanted <= found and not self._unwanted & found
 
     def by_field(self) -> Callable[[Callable[[str], str]], bool]:
         """Return the same question in a form that looks up each field once, however many terms are about it."""

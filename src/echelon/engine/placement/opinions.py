@@ -15,7 +15,8 @@ from echelon.engine.placement.compiled import Misconfigured, Predicate, Unfinish
 from echelon.engine.placement.fleet import Cluster
 
 PER_CLUSTER: Final = 20_000  # for one expression, of one cluster
-PER_FLEET: Final = 5_000_000  # for all expressions of a placement
+PER_FLEET: Final = 5_000_000  # for all expressions of a placement, and for each cluster:
+ON_AVERAGE: Final = 300
 _VIEW = 60  # for showing a cluster to expressions
 _ASKING = 5  # for each expression, however cheap
 
@@ -70,7 +71,7 @@ class Opinions:
 
     def _ask(self, predicate: Predicate, cluster: Cluster) -> _Opinion:
         seen, cost = expressions.view(cluster, self._addons), _VIEW
-        if self._cost + self._spent > PER_FLEET:
+        if self._cost + self._spent > PER_FLEET + ON_AVERAGE * len(self._known):
             why = "the expressions of this placement cost too much for so many clusters"
             return _Opinion(cost, fault=_too_expensive(predicate, 0, why))
         for index, program in enumerate(predicate.programs):

@@ -17,6 +17,7 @@ from echelon.hub.cluster import LogicalCluster
 from echelon.hub.kinds.strategy import Strategy, immutable
 from echelon.hub.schema.cel import RuleError, Rules
 from echelon.hub.schema.metadata import name_errors
+from echelon.hub.schema.rule_costs import worst
 from echelon.hub.schema.validation import SchemaError, Validator
 from echelon.kube.errors import Cause
 
@@ -139,12 +140,15 @@ def _schema_causes(schema_json: bytes, path: str) -> tuple[Cause, ...]:
         return tuple(found)
     try:
         Validator(schema).check_schema()
-        Rules.compile(schema)
+        dear = worst(Rules.compile(schema).costs())
     except SchemaError as error:
         return (Cause(f"{path}.{error.path}" if error.path else path, error.detail),)
     except RuleError as error:
         return (Cause(path, f"Invalid value: {error}"),)
-    return ()
+    return tuple(
+        Cause(f"{path}.{where}.rule" if where else path, f"Forbidden: {why}", "FieldValueForbidden")
+        for where, why in dear
+    )
 
 
 def _check_paths(version: JSONObject, path: str) -> list[Cause]:

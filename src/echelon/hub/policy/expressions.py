@@ -89,11 +89,11 @@ class _Validation:
 class _Bound:
     """The variables of one request. Those of the policy are evaluated when they are first needed."""
 
-    def __init__(self, values: Mapping[str, Any], variables: Mapping[str, _Expression]) -> None:
+    def __init__(self, values: Mapping[str, Any], variables: Mapping[str, _Expression], budget: Budget) -> None:
         self._values = values
         self._variables = variables
         self._known: dict[str, Any] = {}
-        self.budget = Budget(BUDGET, BUDGET)
+        self.budget = budget
         self.broken: dict[str, str] = {}
 
     def values(self, names: tuple[str, ...]) -> dict[str, Any]:
@@ -116,9 +116,9 @@ class Expressions:
     variables: dict[str, _Expression]
     validations: tuple[_Validation, ...]
 
-    def failures(self, values: Mapping[str, Any]) -> list[Failure]:
+    def failures(self, values: Mapping[str, Any], budget: Budget | None = None) -> list[Failure]:
         """Return what is wrong with a request, given as the variables that describe it."""
-        bound = _Bound(values, self.variables)
+        bound = _Bound(values, self.variables, budget or Budget(BUDGET, BUDGET))
         try:
             if not self._are_met(bound):
                 return []

@@ -26,7 +26,7 @@ from echelon.engine.cel import (
     Program,
     compile_expression,
 )
-from echelon.hub.schema import causes
+from echelon.hub.schema import causes, rule_costs
 from echelon.hub.schema.explaining import MISSING, correlated, unchanged
 from echelon.hub.schema.seen_fields import View, fields_seen
 from echelon.kube.errors import Cause
@@ -77,6 +77,7 @@ class _Rule:
     wire: JSONObject
     old: _Old
     at: str  # the path below the node that a failure is reported at
+    path: str = ""  # where the schema has it
 
     @property
     def title(self) -> str:
@@ -111,6 +112,17 @@ class _Node:
         if name not in self.properties:
             return f"{path}[{step}]"
         return f"{path}.{step}" if path else step
+
+    def costs(self, times: int | None) -> Iterator[tuple[str, int]]:
+        """Return what the rules here and below could cost, evaluated for so many values."""
+        for rule in self.rules:
+            cost = rule_costs.estimate(rule.program.node, self.schema)
+            yield rule.path, rule_costs.repeated(cost, self.schema, times)
+        for each in (*self.all_of, *self.properties.values()):
+            yield from each.costs(times)
+        for part, word in ((self.items, "items"), (self.others, "additionalProperties")):
+            if part is not None:
+                yield from part.costs(rule_costs.below(self.schema, word, times))
 
     @cached_property
     def view(self) -> View | None:
@@ -162,6 +174,10 @@ class Rules:
         if length > MAX_CHARACTERS:
             raise RuleError("", {}, f"the rules of a schema may have at most {MAX_CHARACTERS} characters together")
         return cls(_compile(schema, schema, ""))
+
+    def costs(self) -> Iterator[tuple[str, int]]:
+        """Return what each rule could cost for one object, by its path within the schema."""
+        return iter(()) if self._root is None else self._root.costs(1)
 
     @property
     def are_content(self) -> bool:
@@ -275,7 +291,7 @@ def _compile_rule(rule: JSONObject, schema: JSONObject, path: str) -> _Rule:
             raise CompileError("messageExpression must evaluate to a string")
     except CompileError as error:
         raise RuleError(path, rule, str(error)) from None
-    return _Rule(program, speaks, rule, old, _below(str(rule.get("fieldPath") or ""), schema))
+    return _Rule(program, speaks, rule, old, _below(str(rule.get("fieldPath") or ""), schema), path)
 
 
 def _try_without_old(text: str) -> Program | None:

@@ -11,15 +11,17 @@ from typing import Any, Final
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.engine.cel import Budget
 from echelon.hub.access.reviews import user_info
 from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import NAMESPACES, LogicalCluster
 from echelon.hub.policy.authorizer import answered_by, asking
-from echelon.hub.policy.expressions import REASONS, Failure
+from echelon.hub.policy.expressions import BUDGET, REASONS, Failure
 from echelon.hub.policy.index import Asked, Binding
 from echelon.hub.verbs.admission import Request, Target
 from echelon.kube import errors
 
+_PAUSE: Final = 20_000  # what policies may cost before others are served
 _NOTED: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
@@ -40,10 +42,15 @@ async def enforce(
         return
     attempt = _Attempt(cluster, target, request, new, old)
     denied: errors.ApiError | None = None
-    for position, each in enumerate(asked):
-        if position:
-            await asyncio.sleep(0)  # a policy may take its time, and others wait
-        for binding, failure in attempt.failures(each):
+    spent = 0
+    for each in asked:
+        if spent > _PAUSE:
+            spent = 0
+            await asyncio.sleep(0)  # this takes its time, and others wait
+        budget = Budget(BUDGET, BUDGET)
+        found = list(attempt.failures(each, budget))
+        spent += BUDGET - budget.left
+        for binding, failure in found:
             for action in binding.actions:
                 if action == "Warn":
                     request.warnings.append(
@@ -98,14 +105,14 @@ class _Attempt:
         """Where the request takes place; a namespace is in itself."""
         return self.name if self.target.resource.stored_as == NAMESPACES else self.target.namespace
 
-    def failures(self, asked: Asked) -> Iterator[tuple[Binding, Failure]]:
+    def failures(self, asked: Asked, budget: Budget) -> Iterator[tuple[Binding, Failure]]:
         """Return what a policy finds wrong, for each binding that is about the request."""
         version = self._version(asked)
         bindings = [binding for binding in asked.bindings if self._bound(binding)]
         if version is None or asked.expressions is None or not bindings:
             return
         with answered_by(self.cluster.authorizer):
-            found = asked.expressions.failures(self._values(version))
+            found = asked.expressions.failures(self._values(version), budget)
         for binding in bindings:
             for failure in found:
                 yield binding, failure
