@@ -45,6 +45,7 @@ class Trial:
         self.entry = ClusterLedger()
         self.sent: list[Grant] = []
         self.ids = itertools.count(1)
+        self.lost = False  # some pod died by itself: then nobody can say how many are available
 
     def at(self, delay: float, action: Callable[[], None]) -> None:
         heapq.heappush(self.queue, (self.now + delay, next(self.order), action))
@@ -67,7 +68,7 @@ class Trial:
 
     def taken(self, member: Member, pod: Pod, *, available: bool) -> None:
         del pod
-        if not available or (isinstance(member, Deployment) and member.raced is not None):
+        if not available or self.lost or (isinstance(member, Deployment) and member.raced is not None):
             return
         floor = bounds_of(self.entry, self.family, WANTED).floor
         assert sum(each.available for each in member.pods) >= floor, self.story("available")
@@ -92,6 +93,12 @@ class Trial:
     def look(self) -> None:
         view = self.member.snapshot(telling=self.telling)
         self.entry = observe(self.entry, view, self.family, self.now, self.patience)
+
+    def lose(self) -> None:
+        pods = self.member.active
+        if pods:
+            self.lost = True
+            self.member.die(self.rng.choice(pods))
 
     def story(self, what: str) -> str:
         pods = [(pod.name, pod.revision, pod.available) for pod in self.member.active]
@@ -118,7 +125,7 @@ STEPS = st.lists(
             st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 8)),
             st.booleans(),
         ),
-        st.sampled_from([("deliver",), ("look",)]),
+        st.sampled_from([("deliver",), ("look",), ("deliver",), ("look",), ("lose",)]),
         st.tuples(st.just("run"), st.sampled_from([0.1, 0.7, 2.5, 30.0])),
     ),
     max_size=30,
@@ -143,6 +150,8 @@ def test_a_member_stays_within_its_bounds_whatever_it_is_sent(
             trial.run(step[1])  # type: ignore[arg-type]  # as drawn
         elif step[0] == "look":
             trial.look()
+        elif step[0] == "lose":
+            trial.lose()
         else:
             trial.deliver()
     for _ in range(3):
