@@ -142,6 +142,7 @@ class Hostile:
             (self._scale_group, 3),
             (self._scale_set, 2),
             (self._change_strategy, 2),
+            (self._waver, 2),
             (self._pause, 1),
             (self._delete_pod, 6),
             (self._crash, 6),
@@ -188,6 +189,12 @@ class Hostile:
 
     def _change_strategy(self) -> None:
         change(self.world, strategy=self.chance.choice([ROLLING_RECREATE, ON_DELETE]))
+
+    def _waver(self) -> None:
+        """Step on the brake, and change one's mind as soon as it was noticed."""
+        change(self.world, strategy=ON_DELETE)
+        self._control()
+        change(self.world, strategy=ROLLING_RECREATE)
 
     def _pause(self) -> None:
         value = self.chance.choice(["true", "false", None])

@@ -17,6 +17,7 @@ after a deletion is written down here a second time, from the decision and not f
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from echelon.api.base import JSONObject
 from echelon.engine.plan import Create, Delete, Write
@@ -54,12 +55,16 @@ class Seen:
             if kind == "PodClique" and name not in self.gone_cliques
         }
 
+    @cached_property
+    def _pods(self) -> dict[str, list[tuple[str, JSONObject]]]:
+        found: dict[str, list[tuple[str, JSONObject]]] = {}
+        for (kind, name), body in self.store.items():
+            if kind == POD and is_live(body):
+                found.setdefault(pod_clique(body), []).append((name, body))
+        return found
+
     def pods(self, clique: str) -> list[JSONObject]:
-        return [
-            body
-            for (kind, name), body in self.store.items()
-            if kind == POD and name not in self.gone and pod_clique(body) == clique and is_live(body)
-        ]
+        return [body for name, body in self._pods.get(clique, ()) if name not in self.gone]
 
     def ready(self, clique: str) -> int:
         return sum(map(is_ready, self.pods(clique)))

@@ -20,7 +20,17 @@ from echelon.engine.pod_clique.names import GANG, GATE, TEMPLATE_HASH
 from echelon.engine.pod_clique.plan import plan
 from echelon.engine.pod_clique.pod_facts import read_pod
 from echelon.engine.pod_clique.set_spec import Settings
-from echelon.engine.pod_clique.view import CliqueView, SetReading, SetView, read_clique, read_gang, read_group, read_set
+from echelon.engine.pod_clique.view import (
+    CliqueView,
+    SetReading,
+    SetView,
+    read_clique,
+    read_gang,
+    read_group,
+    read_set,
+    reread_clique,
+    reread_set,
+)
 
 BEGIN = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 NAMESPACE = "ns"
@@ -261,8 +271,10 @@ class World:
 
     def _set(self, body: JSONObject, revisions: list[JSONObject]) -> SetReading:
         known = self._sets
-        if known is None or known[0] is not body or list(map(id, known[1])) != list(map(id, revisions)):
+        if known is None or list(map(id, known[1])) != list(map(id, revisions)):
             known = self._sets = (body, revisions, read_set(body, revisions, self.settings))
+        elif known[0] is not body:
+            known = self._sets = (body, revisions, reread_set(known[2], body))
         return known[2]
 
     def _once(self, read: Callable[[JSONObject], T], body: JSONObject) -> T:
@@ -277,9 +289,11 @@ class World:
         owned = [pod for pod in pods if pod["metadata"]["ownerReferences"][0]["uid"] == body["metadata"]["uid"]]
         version = (body["metadata"]["resourceVersion"], tuple(pod["metadata"]["resourceVersion"] for pod in owned))
         known = self._cliques.get(name)
-        if known is None or known[0] != version:
-            known = (version, read_clique(body, [read_pod(pod) for pod in owned]))
-            self._cliques[name] = known
+        if known is None or known[1].metadata.uid != body["metadata"]["uid"]:
+            known = self._cliques[name] = (version, read_clique(body, [read_pod(pod) for pod in owned]))
+        elif known[0] != version:
+            facts = [self._once(read_pod, pod) for pod in owned] if known[0][1] != version[1] else None
+            known = self._cliques[name] = (version, reread_clique(known[1], body, facts, {}))
         return known[1]
 
     def forget(self) -> None:
