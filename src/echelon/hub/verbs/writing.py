@@ -196,6 +196,7 @@ async def _create(
     resource, kind, meta = target.resource, target.resource.kind, obj["metadata"]
     key = Key(resource.stored_as, target.namespace, _choose_name(cluster, target, meta))
     admission.check_namespace_lifecycle(cluster, target, key.name)
+    _check_size(obj)
     for name in SERVER_OWNED:
         meta.pop(name, None)
     meta.update(uid=cluster.new_uid(), creationTimestamp=cluster.timestamp())
@@ -207,7 +208,6 @@ async def _create(
     if strategy.first_status is not None:
         obj["status"] = copy.deepcopy(strategy.first_status)
     strategy.prepare_create(cluster, obj, request.user)
-    _check_size(obj)
     admission.validate(target, obj, None)
     _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
     enforce(cluster, target, request, new=obj)
