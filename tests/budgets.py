@@ -85,6 +85,7 @@ BUDGETS: Mapping[str, Budget] = {
     "leaders in processes": Budget(10, 6, 60, chained=True),
     "kill -9 of the store": Budget(10, 5, 60, chained=True),
     "kill -9 of the hub": Budget(3, 5, 60, chained=True),
+    "hostile requests": Budget(12, 1, 60),
 }
 
 

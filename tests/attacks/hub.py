@@ -6,6 +6,7 @@ machine makes steps longer by the clock on the wall, and no longer by this one.
 
 import asyncio
 import asyncio.events
+import gc
 import socket
 import ssl
 import threading
@@ -114,11 +115,14 @@ def attacked_hub(directory: Path, settings: Settings | None = None) -> Iterator[
         hub = await Hub.start(settings or Settings())
         meter = Meter(threading.get_ident())
         made.append(AttackedHub(hub, asyncio.get_running_loop(), directory, meter))
+        gc.collect()
+        gc.freeze()  # as `echelon hub` does: what was there before is not looked at again in somebody's step
         try:
             with metered(meter):
                 ready.set()
                 await end.wait()
         finally:
+            gc.unfreeze()
             await hub.stop()
 
     def live() -> None:

@@ -1,5 +1,6 @@
 """What happens to the files of a hub, and to what is in them: nothing is lost, or seen by others, without a word."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -14,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from echelon.cli.hub import hub as command
+from echelon.fleet.local import Local
+from echelon.fleet.local import Settings as LocalSettings
 from echelon.hub.server import Settings
 from echelon.hub.storage.database import LogDamaged
 from tests.attacks.hub import attacked_hub, eventually
@@ -185,6 +188,24 @@ def test_both_entries_of_a_request_have_one_name(running: HubProcess) -> None:
     first, second = [e for e in audited(running.directory / "data") if e["requestURI"] == MAPS]
     assert (first["stage"], second["stage"]) == ("RequestReceived", "ResponseComplete")
     assert first["auditID"] == second["auditID"]
+
+
+def test_everything_on_one_machine_keeps_an_audit_log_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        local = await Local.start(LocalSettings("1 clusters", data=tmp_path / "data"))
+        try:
+            tls = ssl.create_default_context(cadata=local.hub.keys.authority.certificate_pem.decode())
+            headers = {"Authorization": f"Bearer {local.hub.admin_token}"}
+            api = Api("127.0.0.1", local.hub.port, tls, headers)
+            await asyncio.to_thread(api.ok, "POST", MAPS, config_map("a"))
+        finally:
+            await local.stop()
+
+    asyncio.run(story())
+    assert [e["stage"] for e in audited(tmp_path / "data") if e["requestURI"] == MAPS] == [
+        "RequestReceived",
+        "ResponseComplete",
+    ]
 
 
 BAD_TOKENS = {

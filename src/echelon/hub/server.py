@@ -173,6 +173,7 @@ class Hub:
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,
             keepalive_timeout=120,
+            auto_decompress=False,  # as in kube-apiserver: nothing that a client sends is larger than it looks
         )
         await self._listen(doors.around(self._web))
         for chore, name in (

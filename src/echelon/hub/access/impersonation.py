@@ -49,6 +49,8 @@ def impersonation(asker: User, headers: Iterable[tuple[str, str]]) -> Impersonat
         lowered = header.lower()
         if lowered.startswith(_PREFIX):
             asked = True
+            if not _is_text(lowered) or not _is_text(value):
+                raise BadRequest("impersonation headers must be UTF-8")
             _note(wanted, lowered, value)
     if not asked:
         return None
@@ -67,6 +69,11 @@ def split_account(username: str) -> tuple[str, str] | None:
     if _NAMESPACE.fullmatch(namespace) and _ACCOUNT.fullmatch(name):
         return namespace, name
     return None
+
+
+def _is_text(header: str) -> bool:
+    """Tell whether the bytes of a header were text: a name that cannot be written down would fail later, anywhere."""
+    return not any("\ud800" <= char <= "\udfff" for char in header)
 
 
 def _note(wanted: _Wanted, header: str, value: str) -> None:

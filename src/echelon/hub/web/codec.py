@@ -37,8 +37,19 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(obj: JSON) -> bytes:
-    """Encode as JSON."""
-    return _encoder.encode(obj)
+    """Encode as JSON. Headers and addresses may have bytes that are no text, and answers repeat some of them."""
+    try:
+        return _encoder.encode(obj)
+    except UnicodeEncodeError:
+        return _encoder.encode(_as_text(obj))
+
+
+def _as_text(value: JSON) -> JSON:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_as_text(key): _as_text(each) for key, each in value.items()}
+    return [_as_text(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 class Body(NamedTuple):

@@ -1,0 +1,83 @@
+"""Whatever a stranger sends, it costs what its size says, it is answered, and nothing of it stays."""
+
+import asyncio
+import ctypes
+import gc
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.fuzzing import NAMESPACE, Hostile, hostile, largest
+from tests.attacks.hub import AttackedHub, attacked_hub
+from tests.budgets import Lives
+from tests.hub.api import Answer, Api, config_map
+
+ANSWER_SECONDS = 2.0  # of a processor
+STEP_SECONDS = 0.05
+SECONDS_A_MIB = 1.5  # what is done with an object as a whole is done in one step
+GROWTH = 1.1
+WARMING = 4
+# A wait for a revision that never comes is an answer by the clock, and what Kubernetes answers.
+EXPECTED_FAILURES = {504}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedHub]:
+    with attacked_hub(tmp_path_factory.mktemp("fuzzed")) as running:
+        api = running.admin
+        api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "fuzzed"}})
+        api.ok("POST", f"{NAMESPACE}/configmaps", config_map("a", a="b"))
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        api.ok("POST", f"{NAMESPACE}/pods", pod)
+        yield running
+
+
+def send(api: Api, request: Hostile) -> Answer:
+    asking = api.with_headers(Accept=request.accept) if request.accept else api
+    return asking(request.method, request.path, request.body, request.media, **request.query)
+
+
+def memory() -> int:
+    """Return how many bytes the process has after everything that nobody needs is gone."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    status = Path("/proc/self/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+@pytest.mark.lives("hostile requests")
+def test_no_request_costs_more_than_its_size_says(hub: AttackedHub, lives: Lives) -> None:
+    api = replace(hub.admin, kept=hub.admin.connect())
+    for request in (request for seed in range(WARMING) for request in largest(seed)):
+        send(api, request)  # so that everything is compiled and every buffer has been large once
+    before = memory()
+    for seed in lives:
+        for request in hostile(seed):
+            judge(hub, api, request, seed)
+    hub.run(forget(hub))
+    grown = memory() / before
+    assert grown < GROWTH, f"{before / 1e6:.0f} MB, and {grown:.2f} times that after {len(lives.seen)} seeds"
+
+
+def judge(hub: AttackedHub, api: Api, request: Hostile, seed: int) -> None:
+    hub.meter.reset()
+    began = time.process_time()
+    answer = send(api, request)
+    hub.run(asyncio.sleep(0))  # the step that sent the answer is over
+    spent = time.process_time() - began
+    told = (
+        f"seed {seed}: {request.what}, {request.size} bytes: {request.method} {request.path} {str(request.query)[:300]}"
+    )
+    assert answer.status < 500 or answer.status in EXPECTED_FAILURES, f"{told}: {answer.data[:1000]!r}"
+    assert spent < ANSWER_SECONDS, f"{told}: {spent:.2f} s"
+    allowed = STEP_SECONDS + SECONDS_A_MIB * request.size / (1 << 20)
+    assert hub.meter.longest < allowed, f"{told}: a step of {hub.meter.longest:.3f} s, {allowed:.3f} s are allowed"
+
+
+async def forget(hub: AttackedHub) -> None:
+    """Let the hub forget what is history."""
+    hub.hub.cluster().store.compact()
+    await asyncio.sleep(0)
