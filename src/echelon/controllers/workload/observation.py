@@ -6,9 +6,10 @@ from datetime import datetime
 
 import msgspec
 
+from echelon.api.base import JSONObject
 from echelon.api.cluster import ManagedCluster
 from echelon.api.controller_revisions import ControllerRevision
-from echelon.api.karmada import RESOURCE_BINDING, ResourceBinding, Work
+from echelon.api.karmada import RESOURCE_BINDING, ObjectReference, ResourceBinding, Work
 from echelon.api.keys import Key
 from echelon.api.meta import ObjectMeta
 from echelon.api.placement import Placement, PlacementDecision
@@ -89,7 +90,7 @@ class WorkloadObserver:
     def observe(self, key: Key, found: ResourceBinding, now: datetime, *, confirmed: bool) -> Observation[WorkloadView]:
         """Return what is known of a binding; `confirmed`: this process has written it, and so has seen its present."""
         caches, bound, resource = self._caches, self._indexes.bound, found.spec.resource
-        template, problem = caches.templates.get(resource)
+        template, problem = self._template(key, resource)
         named = work_name(resource.namespace, resource.name, resource.kind)
         works = self._indexes.holdings.of(key, named)
         ledger = self._ledger(key)
@@ -146,6 +147,18 @@ class WorkloadObserver:
         reached = self._caches.bindings.reached
         certain = [each for each in works if not newer(each.version, reached)]
         return plan_gone(certain, doubtful=len(certain) < len(works))
+
+    def _template(self, key: Key, resource: ObjectReference) -> tuple[JSONObject | None, str]:
+        """Return the template that a binding names, and why nobody can tell whether there is one.
+
+        Whoever may write bindings in one namespace has no say about what is in another.
+        """
+        if resource.namespace != key.namespace:
+            return None, (
+                f"spec.resource.namespace: a binding is of a template in its own namespace, {key.namespace}, and this "
+                f"one names {resource.kind} {resource.name} in namespace {resource.namespace}"
+            )
+        return self._caches.templates.get(resource)
 
     def _ledger(self, key: Key) -> StoredLedger | None:
         """Return the ledger of a binding; a large one is read once for each state of it."""
@@ -235,7 +248,7 @@ class WorkloadObserver:
         """Return the name of the binding that was the first of its template, if this one was not."""
         others = self._caches.bindings.by_index("template", resource_of(binding.spec.resource))
         first = min(
-            (each for each in others if not each.metadata.deletion_timestamp),
+            (each for each in others if not each.metadata.deletion_timestamp and _is_within(each)),
             key=lambda each: (each.metadata.creation_timestamp or "", key_of(each)),
             default=binding,
         )
@@ -252,6 +265,11 @@ class WorkloadObserver:
                 message = f"the work {meta.name} is there and cannot be read: {misfit.why}"
                 found[cluster] = UnreadableHolding(since, message)
         return found
+
+
+def _is_within(binding: ResourceBinding) -> bool:
+    """Whether a binding is where its template is."""
+    return binding.metadata.namespace == binding.spec.resource.namespace
 
 
 def is_detached(cluster: ManagedCluster | None) -> bool:

@@ -25,10 +25,13 @@ class WorkIndex:
         self._views: dict[Key, dict[Key, WorkView]] = {}  # of each binding, by the key of the work
 
     def of(self, key: Key, name: str) -> Mapping[str, WorkView]:
-        """Return the works of a binding by cluster, as they are now; where there are two, the one that has the name."""
+        """Return the works of a binding by cluster, as they are now; where there are two, the one that has the name.
+
+        One with another name is of a template that the binding named before, if its name says so.
+        """
         found: dict[str, WorkView] = {}
         for each in self._views.get(key, {}).values():
-            if each.cluster not in found or each.name == name:
+            if each.name == name or (each.cluster not in found and each.may_be_of(key)):
                 found[each.cluster] = each
         return found
 

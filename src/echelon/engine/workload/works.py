@@ -16,7 +16,7 @@ from echelon.engine.conditions import find_condition
 from echelon.engine.rollout.annotations import REVISION_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.work.health_state import part, text
 from echelon.engine.workload.manifests import push_id_of
-from echelon.engine.workload.names import BINDING_NAME, BINDING_NAMESPACE, BINDING_UID, cluster_of
+from echelon.engine.workload.names import BINDING_NAME, BINDING_NAMESPACE, BINDING_UID, cluster_of, work_name
 
 APPLIED = "Applied"
 FENCED = "Fenced"  # the member has a newer push than the work: nothing is wrong with the work but its age
@@ -75,6 +75,14 @@ class WorkView:
         """The name of the object that it carries."""
         meta = part(self.manifest, "metadata")
         return Key(text(meta, "namespace"), text(meta, "name"))
+
+    def may_be_of(self, binding: Key) -> bool:
+        """Whether it can be of a binding that it says it is of: its name is that of a template in that namespace.
+
+        An agent may change all of a work but its name, and must not make its own work a stranger's trouble.
+        """
+        namespace, name = self.key
+        return namespace == binding.namespace and self.name == work_name(namespace, name, text(self.manifest, "kind"))
 
 
 def owner_of(work: Work) -> Key | None:

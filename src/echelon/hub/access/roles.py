@@ -120,6 +120,7 @@ def _edit_rules() -> list[JSONObject]:
         _rule(["policy"], ["poddisruptionbudgets"], _WRITE),
         _rule(["networking.k8s.io"], ["ingresses", "networkpolicies"], _WRITE),
         _rule(["coordination.k8s.io"], ["leases"], _READ_WRITE),
+        _rule(["events.k8s.io"], ["events"], _WRITE),
     ]
 
 
@@ -167,6 +168,7 @@ def _view_rules() -> list[JSONObject]:
         _rule([""], observations, _READ),
         _rule([""], ["namespaces"], _READ),
         _rule(["discovery.k8s.io"], ["endpointslices"], _READ),
+        _rule(["events.k8s.io"], ["events"], _READ),
         _rule(["apps"], sorted([*_APPS, *_APPS_STATUS, "controllerrevisions"]), _READ),
         _rule(["autoscaling"], ["horizontalpodautoscalers", "horizontalpodautoscalers/status"], _READ),
         _rule(["batch"], ["cronjobs", "cronjobs/status", "jobs", "jobs/status"], _READ),
