@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
@@ -112,6 +113,7 @@ def _told(directory: Path, story: Callable[[Local, Team], Awaitable[None]]) -> N
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_every_verb_works_in_the_namespace_and_none_elsewhere(tmp_path: Path) -> None:
     async def story(local: Local, team: Team) -> None:
         await team.until("awaiting approval", done=2, waiting=2)
