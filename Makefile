@@ -47,7 +47,7 @@ crds: $(READY) ## Print the CRDs that a hub needs and the policies about them, f
 build: $(READY) ## Build the wheel, in dist
 	@$(BIN)/python -m hatchling build --target wheel $(ARGS)
 
-charts: $(READY) ## Write the Helm charts, the plain manifests and the page of metrics anew
+charts: $(READY) ## Write the Helm charts and the page of metrics anew
 	@$(BIN)/python tools/charts.py
 
 format: $(READY) ## Format the code and fix what can be fixed

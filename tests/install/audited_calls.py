@@ -58,12 +58,12 @@ def calls(log: Path) -> Iterator[Call]:
 def granted(manifests: Iterable[JSONObject], account: str) -> set[Right]:
     """Return what the roles among some manifests let an account do."""
     documents = list(manifests)
-    roles = {each["metadata"]["name"]: each for each in documents if each["kind"] in ("ClusterRole", "Role")}
+    roles = {(each["kind"], each["metadata"]["name"]): each for each in documents if "rules" in each}
     found: set[Right] = set()
     for each in documents:
         if not each["kind"].endswith("RoleBinding") or account not in [one["name"] for one in each["subjects"]]:
             continue
-        role = roles.get(each["roleRef"]["name"])
+        role = roles.get((each["roleRef"]["kind"], each["roleRef"]["name"]))
         for rule in role["rules"] if role is not None else ():  # others are Kubernetes' own
             found |= {
                 Right(group, resource, verb)

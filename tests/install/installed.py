@@ -209,7 +209,7 @@ class Installed:
         found: list[str] = []
 
         def told() -> bool:
-            found[:] = re.findall(r"metrics at (\S+?)[\"\s]", self.processes[process].log.read_text())
+            found[:] = re.findall(r"metrics at (\S+?)/metrics", self.processes[process].log.read_text())
             return bool(found)
 
         self.until(told, f"{process} does not say where its metrics are")

@@ -20,6 +20,7 @@ from tests.environment import Programs
 from tests.environment.access import Access
 from tests.environment.fixtures import lacking
 
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 WHICH = {"hub": HUB, "agent": MEMBER}
 LEAST: dict[str, JSONObject] = {
     "hub": {"image": {"repository": "registry.example/echelon"}},
@@ -78,6 +79,10 @@ NOTHING: dict[str, JSONObject] = {
     },
     "agent": {"crds": {"install": False}, "networkPolicy": {"enabled": False}, "hub": {"kubeconfigSecret": ""}},
 }
+INVITED: dict[str, JSONObject] = {
+    "hub": {},
+    "agent": {"hub": {"invitation": NASTY, "invitationSecret": "invitation"}},
+}
 CASES = [
     pytest.param(which, merged, id=f"{which}, {name}")
     for which in WHICH
@@ -85,6 +90,7 @@ CASES = [
         ("least", LEAST[which]),
         ("everything", EVERYTHING[which]),
         ("little", {**LEAST[which], **NOTHING[which]}),
+        ("invited", {**LEAST[which], **INVITED[which]}),
     )
 ]
 
@@ -142,7 +148,8 @@ def test_helm_makes_of_a_chart_what_is_printed(helm: Helm, which: str, values: J
     assert made.returncode == 0, made.stderr
     printed = WHICH[which].manifests(values, "elsewhere")
     assert printed[0]["kind"] == "Namespace"
-    assert _objects(yaml.safe_load_all(made.stdout)) == _objects(iter(printed[1:]))
+    rendered = _objects(yaml.load_all(made.stdout, Loader=LOADER))
+    assert rendered == _objects(iter(printed[1:]))
 
 
 @pytest.mark.parametrize("which", WHICH)
@@ -172,6 +179,18 @@ def test_settings_that_do_not_exist_or_fit_are_refused(helm: Helm, which: str, w
     assert said.exit_code == 1
     assert told in said.output
     assert f"echelon install values {which}" in said.output
+
+
+def test_an_invitation_is_in_its_secret_and_nowhere_else() -> None:
+    made = MEMBER.manifests({**LEAST["agent"], **INVITED["agent"]})
+    # As JSON has it, between its quotes.
+    assert [each["kind"] for each in made if json.dumps(NASTY)[1:-1] in json.dumps(each)] == ["Secret"]
+    assert [each["stringData"] for each in made if each["kind"] == "Secret"] == [{"invitation": NASTY}]
+    (pod,) = [each["spec"]["template"]["spec"] for each in made if each["kind"] == "Deployment"]
+    (container,) = pod["containers"]
+    assert "--join=$(ECHELON_INVITATION)" in container["args"]
+    assert not [each for each in container["args"] if each.startswith("--hub-kubeconfig")]
+    assert [each["name"] for each in pod["volumes"]] == ["tmp"]
 
 
 @pytest.mark.parametrize("which", WHICH)

@@ -59,6 +59,17 @@ def test_definitions_and_admission_policies_are_in_it(environment: Path, tmp_pat
     assert "kind: CustomResourceDefinition" in _echelon(environment, "crds", cwd=tmp_path)
 
 
+def test_manifests_with_all_rights_are_made_from_it(environment: Path, tmp_path: Path) -> None:
+    """The rights are files, and in the repository they are links to what people read."""
+    for which, more in (("hub", "echelon-controllers"), ("agent", "echelon-agent")):
+        given = (
+            "--set=image.repository=registry.example/echelon",
+            *(["--set=cluster=one"] if which == "agent" else []),
+        )
+        printed = _echelon(environment, "install", "manifests", which, *given, cwd=tmp_path)
+        assert f"kind: ClusterRoleBinding\nmetadata:\n  name: {more}\n" in printed
+
+
 def test_a_fleet_comes_up_from_it_and_its_hints_lead_to_files_that_are_there(environment: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [str(environment / "bin" / "echelon"), "up", "--clusters", "1"]

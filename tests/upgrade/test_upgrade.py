@@ -39,6 +39,7 @@ KINDS: tuple[Kind[Any], ...] = (
     RESOURCE_BINDING,
     ROLLOUT_LEDGER,
 )
+pytestmark = pytest.mark.long
 Story = Callable[[Local], Awaitable[None]]
 
 

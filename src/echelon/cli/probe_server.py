@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector
 
 from echelon.cli.logs import say
 from echelon.kube.health import Check, Heartbeat, report
-from echelon.kube.metrics import Metrics
+from echelon.kube.metrics import Metrics, written_out
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ def _application(metrics: Metrics, heartbeat: Heartbeat, readiness: Callable[[],
         return web.Response(text=text, status=200 if well else 503)
 
     async def shown(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=await written_out(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def alive(request: web.Request) -> web.Response:
         return said(request, [heartbeat.check()])

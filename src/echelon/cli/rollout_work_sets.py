@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,12 +12,14 @@ from echelon.api.base import JSONObject
 from echelon.api.work import MANIFEST_WORK, ManifestCondition, ManifestWork
 from echelon.cli.rollout_picture import DONE, FAILED, MOVING, ObjectLine
 from echelon.cli.rollout_reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
+from echelon.cli.rollout_told import UNSEEN, told_holdings
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.work_set.content import TEMPLATE, read_content
 from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of
 from echelon.engine.work_set.subject import choose_works, subject_of
 from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
 from echelon.kube.client import Reader
+from echelon.kube.errors import Forbidden
 
 _STATES = (
     ("Applied", "False", FAILED),
@@ -37,12 +40,12 @@ async def read_work_set(client: Reader, document: JSONObject) -> Found:
         return replace(found, subject=replace(found.subject, problem=str(error)))
     asked = ((ref.name, ref.rollout_strategy) for ref in work_set.spec.placement_refs)
     listed, revisions, refs = await asyncio.gather(
-        client.list(MANIFEST_WORK, labels=label),
+        _works(client, label),
         stored_revisions(client, meta, label, read_revision),
         references(client, meta.namespace, asked),
     )
     by_cluster: dict[str, tuple[WorkView, ...]] = {}
-    for work in listed.items:
+    for work in listed or ():
         cluster = work.metadata.namespace
         by_cluster[cluster] = (*by_cluster.get(cluster, ()), read_work(work))
     view = WorkSetView(
@@ -54,7 +57,19 @@ async def read_work_set(client: Reader, document: JSONObject) -> Found:
         outcomes=outcomes_of(meta, work_set.status.conditions),
         unbound=unbound_clusters(work_set.status.rollout),
     )
-    return found_work_set(view, listed.items)
+    if listed is None:
+        found = found_work_set(view, ())
+        holdings = told_holdings(view, datetime.now(UTC))
+        return replace(found, subject=replace(found.subject, holdings=holdings), note=UNSEEN)
+    return found_work_set(view, listed)
+
+
+async def _works(client: Reader, label: str) -> Sequence[ManifestWork] | None:
+    """Return the works of a set, on all clusters; None for those who may not see them."""
+    try:
+        return (await client.list(MANIFEST_WORK, labels=label)).items
+    except Forbidden:
+        return None
 
 
 def found_work_set(view: WorkSetView, works: Sequence[ManifestWork]) -> Found:

@@ -16,13 +16,14 @@ from echelon.install.labels import labels_of
 from echelon.install.pods import PORT, deployment, metrics_service, network_policy, pod_settings
 from echelon.install.rights import member_rights
 from echelon.install.settings import FLAG, NAME, TEXT, Setting
-from echelon.install.template import NAMESPACE, AllOf, Each, Node, Value, When, joined
+from echelon.install.template import NAMESPACE, AllOf, Each, Node, Not, Value, When, joined
 
 AGENT: Final = "echelon-agent"
 _CLIQUES: Final = "echelon-pod-cliques"
 _SECRET: Final = "echelon-hub-kubeconfig"  # noqa: S105 - the name of one
 _POLICIES, _WORKLOADS, _POD_CLIQUES = "capabilities.policies", "capabilities.workloads", "capabilities.podCliques"
 _KUBECONFIG: Final = "hub.kubeconfigSecret"
+_INVITATION: Final = "hub.invitationSecret"
 _MOUNTED: Final = "/etc/echelon/hub"
 
 _SETTINGS: tuple[Setting, ...] = (
@@ -45,6 +46,19 @@ _SETTINGS: tuple[Setting, ...] = (
         TEXT,
         "The secret that has the kubeconfig of the hub, under the key `kubeconfig`. Empty: extraArgs say how\n"
         "the agent gets to its hub.",
+    ),
+    Setting(
+        "hub.invitation",
+        "",
+        TEXT,
+        "What `echelon cluster join` printed on the hub, for a secret that is made of it, if one is named below.",
+    ),
+    Setting(
+        _INVITATION,
+        "",
+        TEXT,
+        "The secret that has an invitation, under the key `invitation`. The cluster joins with it, keeps its identity\n"
+        "in the secret `hub-identity`, and needs neither the invitation nor a kubeconfig any more.",
     ),
     Setting(_POLICIES, True, FLAG, "Look after policies."),
     Setting(_WORKLOADS, True, FLAG, "Look after federated workloads."),
@@ -86,7 +100,10 @@ def _agent() -> list[Node]:
     arguments = (
         "agent",
         joined("--cluster=", Value("cluster")),
-        When(_KUBECONFIG, f"--hub-kubeconfig={_MOUNTED}/kubeconfig"),
+        # Kubernetes puts the variable in its place, so the invitation is in no manifest.
+        When(_INVITATION, "--join=$(ECHELON_INVITATION)"),
+        When(_INVITATION, joined("--hub-secret=", NAMESPACE, "/hub-identity")),
+        _with_kubeconfig(f"--hub-kubeconfig={_MOUNTED}/kubeconfig"),
         f"--metrics-listen=:{PORT}",
         "--log-format=json",
         joined("--log-level=", Value("logLevel")),
@@ -94,32 +111,43 @@ def _agent() -> list[Node]:
         When(_WORKLOADS, "--workloads", "--no-workloads"),
         Each("extraArgs"),
     )
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": Value("hub.kubeconfigSecret"), "namespace": NAMESPACE, "labels": labels_of("agent")},
-        "type": "Opaque",
-        "stringData": {"kubeconfig": Value("hub.kubeconfig")},
-    }
+    invited = {"name": Value(_INVITATION), "key": "invitation"}
     named = {
         "secretName": Value("hub.kubeconfigSecret"),
         "items": [{"key": "kubeconfig", "path": "kubeconfig"}],
     }
     return [
-        When(AllOf((_KUBECONFIG, "hub.kubeconfig")), secret),
+        When(AllOf((_KUBECONFIG, "hub.kubeconfig")), _secret(Value(_KUBECONFIG), "kubeconfig")),
+        When(AllOf((_INVITATION, "hub.invitation")), _secret(Value(_INVITATION), "invitation")),
         deployment(
             AGENT,
             "agent",
             arguments,
             replicas=1,
             strategy={"type": "Recreate"},  # two agents of one cluster would undo each other's work
-            mounts=[When(_KUBECONFIG, {"name": "hub", "mountPath": _MOUNTED, "readOnly": True})],
-            volumes=[When(_KUBECONFIG, {"name": "hub", "secret": named})],
+            mounts=[_with_kubeconfig({"name": "hub", "mountPath": _MOUNTED, "readOnly": True})],
+            volumes=[_with_kubeconfig({"name": "hub", "secret": named})],
+            environment=When(_INVITATION, [{"name": "ECHELON_INVITATION", "valueFrom": {"secretKeyRef": invited}}]),
             account=AGENT,
         ),
         metrics_service(f"{AGENT}-metrics", "agent"),
         network_policy(AGENT, "agent"),
     ]
+
+
+def _with_kubeconfig(node: Node) -> Node:
+    """Return what is there only for an agent that has a kubeconfig of its hub."""
+    return When(AllOf((Not(_INVITATION), _KUBECONFIG)), node)
+
+
+def _secret(name: Node, key: str) -> Node:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels_of("agent")},
+        "type": "Opaque",
+        "stringData": {key: Value(f"hub.{key}")},
+    }
 
 
 def _pod_cliques() -> list[Node]:

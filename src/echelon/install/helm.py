@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from echelon.install.template import AllOf, AnyOf, Condition, Each, Joined, Namespace, Node, Value, When
+from echelon.install.template import AllOf, AnyOf, Condition, Each, Joined, Namespace, Node, Not, Value, When
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
@@ -37,6 +37,8 @@ def _go(condition: Condition) -> str:
             return f"(or {' '.join(map(_go, conditions))})"
         case AllOf(conditions):
             return f"(and {' '.join(map(_go, conditions))})"
+        case Not(inner):
+            return f"(not {_go(inner)})"
         case _:
             return f".Values.{condition}"
 

@@ -61,6 +61,7 @@ def deployment(
     mounts: Sequence[Node] = (),
     volumes: Sequence[Node] = (),
     account: str,
+    environment: Node | None = None,
 ) -> Node:
     """Return the Deployment of a program."""
     metadata = {"labels": labels_of(component), "annotations": When("podAnnotations", Value("podAnnotations"))}
@@ -84,7 +85,7 @@ def deployment(
                 "labelSelector": {"matchLabels": selector_of(component)},
             }
         ],
-        "containers": [_container(arguments, mounts)],
+        "containers": [_container(arguments, mounts, environment)],
         # Certificates of a kubeconfig become files before they can be used; they never touch a disk.
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}, *volumes],
         "nodeSelector": When("nodeSelector", Value("nodeSelector")),
@@ -104,12 +105,13 @@ def deployment(
     }
 
 
-def _container(arguments: Sequence[Node], mounts: Sequence[Node]) -> Node:
+def _container(arguments: Sequence[Node], mounts: Sequence[Node], environment: Node | None) -> Node:
     return {
         "name": "echelon",
         "image": image(),
         "imagePullPolicy": Value("image.pullPolicy"),
         "args": [*arguments],
+        **({} if environment is None else {"env": environment}),
         "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
         "livenessProbe": _probe("/healthz", failures=6),
         "readinessProbe": _probe("/readyz", failures=3),

@@ -54,8 +54,15 @@ class AllOf:
     conditions: tuple["Condition", ...]
 
 
+@dataclass(frozen=True)
+class Not:
+    """Whether a condition does not hold."""
+
+    condition: "Condition"
+
+
 # The path of a setting holds if it is neither false nor empty nor zero, as in Go's templates.
-Condition: TypeAlias = "str | AnyOf | AllOf"
+Condition: TypeAlias = "str | AnyOf | AllOf | Not"
 _NOTHING: Final = object()
 
 
@@ -96,6 +103,8 @@ def holds(condition: Condition, values: Values) -> bool:
             return any(holds(each, values) for each in conditions)
         case AllOf(conditions):
             return all(holds(each, values) for each in conditions)
+        case Not(inner):
+            return not holds(inner, values)
         case _:
             return bool(look_up(values, condition))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
 from echelon.api.base import JSONObject
 from echelon.hub.web import discovery, openapi
@@ -11,6 +11,7 @@ from echelon.hub.web.health import ENDPOINTS, Health
 from echelon.hub.web.http import Call, document
 from echelon.hub.web.version import version
 from echelon.kube.errors import MethodNotAllowed, NotFound
+from echelon.kube.metrics import written_out
 
 _AGGREGATED = "g=apidiscovery.k8s.io"
 
@@ -44,7 +45,9 @@ class Documents:
             case ["version"]:
                 return document(version())
             case ["metrics"] if not call.info.cluster:  # of the whole process, so not for those of one cluster
-                return web.Response(body=generate_latest(self._metrics), headers={"Content-Type": CONTENT_TYPE_LATEST})
+                return web.Response(
+                    body=await written_out(self._metrics), headers={"Content-Type": CONTENT_TYPE_LATEST}
+                )
             case [name, *check] if name in ENDPOINTS and len(check) <= 1:
                 query = call.http.query
                 excluded = query.getall("exclude", [])

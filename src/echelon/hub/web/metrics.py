@@ -47,16 +47,25 @@ class HubMetrics:
             registry=registry,
             buckets=_SECONDS,
         )
+        self._counted: dict[tuple[tuple[str, ...], int], Counter] = {}
+        self._measured: dict[tuple[str, ...], Histogram] = {}
         self.watches = Gauge("apiserver_longrunning_requests", "Watches that are open.", registry=registry)
 
     def answered(self, info: RequestInfo, code: int, seconds: float, *, known: bool) -> None:
         """Count a request; of a resource that is not `known` only that somebody asked for one."""
         verb = info.verb if info.verb in _VERBS else "other"
         subresource = info.subresource if info.subresource in _SUBRESOURCES else "other"
-        named = (info.group, info.resource, subresource) if known else ("", "", "")
-        self._requests.labels(verb, *named, str(code)).inc()
-        if verb != "watch":
-            self._durations.labels(verb, *named).observe(seconds)
+        asked = (verb, *((info.group, info.resource, subresource) if known else ("", "", "")))
+        counted = self._counted.get((asked, code))
+        if counted is None:  # looking a series up by its labels takes as long as all the rest
+            counted = self._counted[asked, code] = self._requests.labels(*asked, str(code))
+        counted.inc()
+        if verb == "watch":
+            return
+        measured = self._measured.get(asked)
+        if measured is None:
+            measured = self._measured[asked] = self._durations.labels(*asked)
+        measured.observe(seconds)
 
 
 class _Storage(Collector):
