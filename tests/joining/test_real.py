@@ -32,12 +32,9 @@ def plane(kubernetes: Programs, tmp_path: Path) -> Iterator[Access]:
 
 async def give_rights(client: Client) -> None:
     """Give the controllers what the guide gives them, and nothing else."""
-    role = next(
-        each
-        for each in yaml.safe_load_all(RIGHTS.read_text())
-        if (each["kind"], each["metadata"]["name"]) == ("ClusterRole", "echelon-controllers")
-    )
-    await client.patch(CLUSTER_ROLE, role["metadata"]["name"], ApplyPatch(role, "test"))
+    for document in yaml.safe_load_all(RIGHTS.read_text()):
+        if document["kind"] == "ClusterRole":
+            await client.patch(CLUSTER_ROLE, document["metadata"]["name"], ApplyPatch(document, "test"))
     binding = {
         **CLUSTER_ROLE_BINDING.type_meta,
         "metadata": {"name": CONTROLLER},

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from echelon.api.guards import REGISTER_GROUP
 from echelon.api.kinds import Kind
 from echelon.controllers.running import MULTICLUSTER, NAMES, POLICY_NAMES, WORKLOADS, custom_kinds_of
 from echelon.controllers.settings import DEFAULTS
@@ -14,12 +15,14 @@ from echelon.install.labels import labels_of, selector_of
 from echelon.install.people import roles_of_people
 from echelon.install.pods import PORT, deployment, metrics_service, network_policy, pod_settings
 from echelon.install.rights import hub_rights
-from echelon.install.settings import FLAG, Setting
+from echelon.install.settings import FLAG, TEXT, Setting
 from echelon.install.template import NAMESPACE, Each, Node, Value, When, joined
 
 NAME: Final = "echelon-controllers"
 _COMPONENT: Final = "controllers"
 _POLICIES, _WORKLOADS, _MULTICLUSTER = "capabilities.policies", "capabilities.workloads", "capabilities.multicluster"
+_AUTO_ACCEPT: Final = "autoAccept"
+
 _LIMIT = {"type": "string", "pattern": "^[0-9]+%?$"}
 
 _SETTINGS: tuple[Setting, ...] = (
@@ -61,6 +64,13 @@ _SETTINGS: tuple[Setting, ...] = (
     Setting("trustDecisions", False, FLAG, "Only controllers may write decisions on this hub: believe all of them."),
     Setting("allowAll", False, FLAG, "Let policies whose strategy the hub drops go everywhere at once."),
     Setting("adoptBindings", False, FLAG, "Carry out also the ResourceBindings that Karmada's control plane made."),
+    Setting(
+        _AUTO_ACCEPT,
+        "",
+        TEXT,
+        "Clusters that are accepted without a person when they ask to join: a name, or a pattern such as\n"
+        "edge-*. Empty: none.",
+    ),
     Setting("podDisruptionBudget.enabled", True, FLAG, "Let nodes be drained one after the other only."),
 )
 
@@ -81,7 +91,23 @@ def _rights() -> list[Node]:
             "echelon-workload-controllers": _WORKLOADS,
             "echelon-multicluster-controllers": _MULTICLUSTER,
         }
-    )
+    ) + [When(_AUTO_ACCEPT, each) for each in _right_to_accept()]
+
+
+def _right_to_accept() -> list[Node]:
+    """Return the right to accept clusters, which controllers have only where they are told to accept some."""
+    name, rbac = "echelon-auto-accept", "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [REGISTER_GROUP], "resources": ["managedclusters/accept"], "verbs": ["update"]}
+    return [
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+        },
+    ]
 
 
 def _arguments() -> Sequence[Node]:
@@ -105,6 +131,7 @@ def _arguments() -> Sequence[Node]:
         When("trustDecisions", "--trust-decisions"),
         When("allowAll", "--allow-all"),
         When("adoptBindings", "--adopt-bindings"),
+        When(_AUTO_ACCEPT, joined("--auto-accept=", Value(_AUTO_ACCEPT))),
         Each("extraArgs"),
     )
 
