@@ -407,7 +407,7 @@ def test_an_object_over_the_limit_is_refused_where_objects_are_kept_decoded() ->
     async def scenario(client: InProcessClient) -> None:
         with pytest.raises(errors.ApiError, match=r"^etcdserver: request is too large$") as refused:
             await client.create(MANAGED_CLUSTER, body(1_600_000))
-        assert refused.value.status_code == 500
+        assert refused.value.status_code == 413
         with pytest.raises(errors.NotFound):
             await client.get(MANAGED_CLUSTER, "c")
         await client.create(MANAGED_CLUSTER, body(1_500_000))
