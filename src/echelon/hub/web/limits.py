@@ -19,7 +19,7 @@ class Bounds:
 
     request_seconds: float = 60.0  # for a body to come, and for an answer to be taken, as in kube-apiserver
     requests: int = 256  # in flight, watches aside
-    requests_each: int = 32
+    requests_each: int = 10
     waiting_each: int = 256  # requests of one user that may wait for others of the same user
     watches_each: int = 1000
 
