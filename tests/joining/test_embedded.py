@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from echelon.api.core import SECRET
 from echelon.cli.hub import write_kubeconfig
 from echelon.hub.access.authorities import Step
@@ -82,6 +84,7 @@ async def with_another_authority(here: Place, servers: Servers, agent: Running) 
     assert not agent.task.done()
 
 
+@pytest.mark.long
 def test_a_cluster_joins_works_renews_follows_its_hub_and_leaves(tmp_path: Path) -> None:
     async def told() -> None:
         async with place(tmp_path) as (here, servers):
