@@ -171,11 +171,11 @@ def owners(count: int) -> list[dict[str, object]]:
 
 
 WRONG: dict[str, dict[str, object]] = {
-    "labels": {"labels": {f"-{number}": "-" for number in range(150_000)}},
-    "annotations": {"annotations": {f"-{number}": "" for number in range(150_000)}},
-    "finalizers": {"finalizers": [f"-{number}" for number in range(200_000)]},
-    "owners": {"ownerReferences": owners(30_000)},
-    "owners without a name": {"ownerReferences": [{"apiVersion": "v1"}] * 100_000},
+    "labels": {"labels": {f"-{number}": "-" for number in range(80_000)}},
+    "annotations": {"annotations": {f"-{number}": "" for number in range(80_000)}},
+    "finalizers": {"finalizers": [f"-{number}" for number in range(100_000)]},
+    "owners": {"ownerReferences": owners(18_000)},
+    "owners without a name": {"ownerReferences": [{"apiVersion": "v1"}] * 60_000},
     "types": {"finalizers": list(range(300_000))},
 }
 
@@ -246,11 +246,6 @@ def crowded(attacked: Api) -> Api:
     return attacked
 
 
-def test_others_are_answered_while_a_selector_of_many_terms_selects(crowded: Api) -> None:
-    terms = ",".join(f"a!=x{number}" for number in range(3500))
-    assert answers_meanwhile(crowded, "GET", MAPS, labelSelector=terms) > 3
-
-
 @pytest.mark.parametrize("form", ["application/yaml", "application/yaml;as=Table;v=v1;g=meta.k8s.io"])
 def test_others_are_answered_while_a_long_list_is_written_out(crowded: Api, form: str) -> None:
     asking = crowded.with_headers(Accept=form)
@@ -302,11 +297,11 @@ def test_a_long_name_costs_nothing_more_for_what_is_below_it(
 ) -> None:
     body = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **BELOW[name]}
     answer = attacked("POST", things, body, fieldValidation=validation)
-    assert answer.status in (201, 400, 422, 500)
+    assert answer.status in (201, 400, 413, 422)
     assert len(answer.data) < 2 * BODY_BYTES
     attacked("DELETE", f"{things}/t")
     answer = attacked("PATCH", f"{things}/t", body, APPLY_PATCH, fieldManager="m", fieldValidation=validation)
-    assert answer.status in (201, 400, 422, 500)
+    assert answer.status in (201, 400, 413, 422)
     assert len(answer.data) < 2 * BODY_BYTES
     attacked("DELETE", f"{things}/t")
 
