@@ -171,11 +171,11 @@ def owners(count: int) -> list[dict[str, object]]:
 
 
 WRONG: dict[str, dict[str, object]] = {
-    "labels": {"labels": {f"-{number}": "-" for number in range(150_000)}},
-    "annotations": {"annotations": {f"-{number}": "" for number in range(150_000)}},
-    "finalizers": {"finalizers": [f"-{number}" for number in range(200_000)]},
-    "owners": {"ownerReferences": owners(30_000)},
-    "owners without a name": {"ownerReferences": [{"apiVersion": "v1"}] * 100_000},
+    "labels": {"labels": {f"-{number}": "-" for number in range(80_000)}},
+    "annotations": {"annotations": {f"-{number}": "" for number in range(80_000)}},
+    "finalizers": {"finalizers": [f"-{number}" for number in range(100_000)]},
+    "owners": {"ownerReferences": owners(18_000)},
+    "owners without a name": {"ownerReferences": [{"apiVersion": "v1"}] * 60_000},
     "types": {"finalizers": list(range(300_000))},
 }
 
