@@ -26,7 +26,7 @@ from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK, AppliedManife
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.fleet.loop import run, running
 from echelon.fleet.member.network import MemberClient, Network
-from echelon.hub.access.identity import User
+from echelon.hub.access.impersonation import as_user
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
@@ -161,8 +161,8 @@ class World:
     ) -> asyncio.Task[None]:
         cluster = self.member.cluster
 
-        async def act_as(name: str, groups: Sequence[str]) -> Client:
-            return InProcessClient(cluster, User(name, tuple(groups)))
+        async def act_as(name: str) -> Client:
+            return InProcessClient(cluster, as_user(name))
 
         agent = Agent(
             hub or self.hub.client,

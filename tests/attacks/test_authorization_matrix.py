@@ -107,9 +107,15 @@ class Question:
 
 
 @cache
+def documented(page: str) -> list[JSONObject]:
+    """Return the objects of a page that people apply."""
+    return list(yaml.safe_load_all((DOCS / page).read_text()))
+
+
+@cache
 def given() -> list[JSONObject]:
     """Return all rules that Echelon has for anybody on a hub."""
-    documents = yaml.safe_load_all((DOCS / "rights.yaml").read_text())
+    documents = documented("rights.yaml")
     rules = [rule for each in documents if each["kind"] == "ClusterRole" for rule in each["rules"]]
     made = [*fixed_roles(), *desired_objects("A"), *desired_for_workloads("A")]
     return [*rules, *(rule for each in made for rule in each.body.get("rules", []))]
@@ -203,7 +209,7 @@ async def make(client: Client, kind: Any, body: JSONObject, namespace: str = "")
 async def furnished(target: Target) -> AsyncIterator[Client]:
     """A hub with the rights of the documentation, two accepted clusters, a tenant and an executor."""
     client = target.client
-    for document in yaml.safe_load_all((DOCS / "rights.yaml").read_text()):
+    for document in documented("rights.yaml"):
         await make(client, KINDS[document["kind"]], document, document["metadata"].get("namespace", ""))
     await make(client, NAMESPACE, {"metadata": {"name": T}})
     user = {"kind": "User", "apiGroup": RBAC, "name": f"tenant-{WORKER}"}

@@ -16,11 +16,17 @@ from echelon.kube.errors import ApiError, Forbidden
 
 RETRY_SECONDS = 60.0
 
-# Gives a client that acts as a user in some groups.
-ActAs = Callable[[str, Sequence[str]], Awaitable[Client]]
+# Gives a client that acts as a service account, by its user name. The server knows the groups of accounts: who names
+# them needs the right to impersonate groups, and with that one could be anybody.
+ActAs = Callable[[str], Awaitable[Client]]
 
 _RBAC = "rbac.authorization.k8s.io"
 _VERBS = ("create", "update", "patch", "get")
+# How a server begins to say that the agent, and not the account, lacks a right: what follows differs by its version.
+_NO_IMPERSONATION = "cannot impersonate"
+_LACKS_IMPERSONATION = (
+    'whether the account grants too much can be found out only by an agent that may "impersonate" serviceaccounts'
+)
 
 
 class NotAllowed(Exception):
@@ -46,7 +52,7 @@ class ExecutorCheck:
             if not await self.may(account, verb, ref):
                 raise NotAllowed(desired)
         if desired.kind.group == _RBAC:
-            await self._try(*_identity(account), desired)
+            await self._try(_identity(account)[0], desired)
 
     async def check_deletion(self, desired: DesiredObject, account: ServiceAccountSubject) -> None:
         """Raise `NotAllowed` unless the account may delete an object that cannot be changed and is made anew."""
@@ -71,11 +77,11 @@ class ExecutorCheck:
         answer = await self._member.create(SUBJECT_ACCESS_REVIEW, body)
         return answer.status.allowed
 
-    async def _try(self, user: str, groups: Sequence[str], desired: DesiredObject) -> None:
+    async def _try(self, user: str, desired: DesiredObject) -> None:
         """Let the server say whether the account would grant more than it has."""
         if self._act_as is None:
             raise NotAllowed(desired, "the agent cannot act as the account to find out whether it grants too much")
-        client = await self._act_as(user, groups)
+        client = await self._act_as(user)
         body, dry = with_metadata(desired, {}), WriteOptions(dry_run=True)
         try:
             try:
@@ -86,6 +92,8 @@ class ExecutorCheck:
                 changed = {name: value for name, value in body.items() if name in ("rules", "subjects", "roleRef")}
                 await client.patch(desired.kind, desired.name, MergePatch(changed), desired.namespace, options=dry)
         except Forbidden as error:
+            if _NO_IMPERSONATION in error.message:
+                raise NotAllowed(desired, f"{_LACKS_IMPERSONATION}, {error}") from error
             raise NotAllowed(desired, f"permission escalation, {error}") from error
 
 

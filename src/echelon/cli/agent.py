@@ -233,7 +233,7 @@ async def _serve(options: _AgentOptions) -> None:
             hub_hash=options.hub_hash or hash_of(hub.host),
             agent_id=options.agent_id,
             settings=replace(options.settings, kept_namespaces=own),
-            act_as=_Impersonating(member_config, stack).client,
+            act_as=Impersonating(member_config, stack).client,
             families=options.families,
             instance=f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}",
             beside=hub.beside,
@@ -245,7 +245,7 @@ async def _serve(options: _AgentOptions) -> None:
     say(f"the agent of {hub.cluster} has stopped")
 
 
-class _Impersonating:
+class Impersonating:
     """Clients that act as others on the cluster, one for each, closed with everything else."""
 
     def __init__(self, config: ClusterConfig, stack: AsyncExitStack) -> None:
@@ -253,9 +253,10 @@ class _Impersonating:
         self._stack = stack
         self._clients: dict[str, HttpClient] = {}
 
-    async def client(self, user: str, groups: Sequence[str]) -> Client:
+    async def client(self, user: str) -> Client:
+        """Return a client that acts as a user, in the groups that the server knows for it."""
         if user not in self._clients:
-            config = replace(self._config, impersonation=Impersonation(user, groups=tuple(groups)))
+            config = replace(self._config, impersonation=Impersonation(user))
             made = HttpClient(config, field_manager=MANAGER, user_agent=MANAGER)
             self._clients[user] = await self._stack.enter_async_context(made)
         return self._clients[user]

@@ -38,6 +38,7 @@ from echelon.fleet.member.fleet import ClusterFor, Fleet
 from echelon.fleet.member.member import Member
 from echelon.fleet.pod_cliques import MemberControllers
 from echelon.hub.access.identity import AUTHENTICATED, User
+from echelon.hub.access.impersonation import as_user
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import Hub
 from echelon.hub.server import Settings as HubSettings
@@ -146,8 +147,8 @@ class Local:
     def _agent(self, member: Member) -> Agent:
         name, cluster = member.name, member.cluster
 
-        async def act_as(account: str, groups: Sequence[str]) -> Client:
-            return member.client(User(account, tuple(groups)))
+        async def act_as(account: str) -> Client:
+            return member.client(as_user(account))
 
         return Agent(
             self.hub.client(user=agent_user(name), field_manager="echelon-agent"),

@@ -90,6 +90,12 @@ def _note(wanted: _Wanted, header: str, value: str) -> None:
         raise BadRequest(f'unknown impersonation header "{header}"')
 
 
+def as_user(name: str) -> User:
+    """Return a user in the groups that every server knows for the name."""
+    account = split_account(name)
+    return User(name, with_default_group(name, account_groups(account[0]) if account is not None else ()))
+
+
 def _build(asker: User, wanted: _Wanted) -> Impersonation:
     name = wanted.users[0]
     checks: list[Attributes] = []
