@@ -9,10 +9,13 @@ from tests.controllers.policy_world import template
 from tests.controllers.work_world import per_group, progressive
 from tests.hub.conftest import HubProcess
 
+from echelon.api.base import JSONObject
+from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.rollout import control
+from echelon.engine.rollout.secret_data import SECRET_DATA
 from echelon.kube.client import Client, MergePatch
 
 
@@ -67,6 +70,36 @@ def test_it_is_paused_approved_promoted_shown_and_undone(hub: HubProcess) -> Non
     assert spec["rolloutStrategy"]["type"] == "ProgressivePerGroup", "how it is rolled out is no part of a revision"
     assert "dependencies" not in spec, "what the revision did not have goes"
     assert canary in world.echelon("rollout", "status", NAME, "-o", "json")
+
+
+def with_secret(password: str) -> JSONObject:
+    """A template that wants a Secret."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": password}}
+    made = template()
+    wanted = {"complianceType": "musthave", "objectDefinition": secret}
+    made["objectDefinition"]["spec"]["object-templates"] = [wanted]
+    return made
+
+
+def test_undo_brings_back_what_a_secret_in_a_policy_held_as_long_as_it_is_kept(hub: HubProcess) -> None:
+    world = PolicyHub(hub, ["a"], strategy=progressive(), **{"policy-templates": [with_secret("hunter2")]})
+    world.finish()
+    world.patch({"spec": {"policy-templates": [with_secret("correct-horse")]}})
+    world.reconcile()
+
+    async def stored(client: Client) -> str:
+        return str((await client.list(CONTROLLER_REVISION.untyped(), world.namespace)).items)
+
+    said = world.run(stored)
+    assert "withheld" in said
+    assert "hunter2" not in said
+    assert "correct-horse" not in said
+    assert "goes back to revision 1" in world.echelon("rollout", "undo", NAME)
+    assert world.policy()["spec"]["policy-templates"] == [with_secret("hunter2")]
+    world.patch({"metadata": {"annotations": {SECRET_DATA: None}}})
+    said = world.echelon("rollout", "undo", NAME, "--to-revision", "2", code=1)
+    assert "revision 2 cannot be put back: what the Secrets in it held is no longer kept" in said
+    assert world.policy()["spec"]["policy-templates"] == [with_secret("hunter2")]
 
 
 def test_an_abort_puts_the_last_complete_revision_back_and_retry_takes_that_back(hub: HubProcess) -> None:

@@ -21,6 +21,7 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli import main
 from echelon.engine.rollout import control
+from echelon.engine.rollout.secret_data import SECRET_DATA
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.kube.client import MergePatch
 from echelon.kube.config import load
@@ -131,9 +132,11 @@ def shown(hub: HubProcess) -> Callable[[World], Shown]:
     return show
 
 
-def complete(*clusters: str) -> World:
+def complete(*clusters: str, template: JSONObject | None = None) -> World:
     """Return a world in which the first version is everywhere."""
     world = World.of([("", clusters)], progressive(maxConcurrency=1))
+    if template is not None:
+        world.spec["manifestWorkTemplate"] = template
     for _ in clusters:
         world.settle()
         world.finish()
@@ -179,6 +182,38 @@ def test_undo_goes_to_the_last_revision_that_was_complete(shown: Callable[[World
     manifest = rollout.set()["spec"]["manifestWorkTemplate"]["workload"]["manifests"][0]
     assert manifest["data"] == {"version": "1"}
     assert "goes back to revision 2" in rollout.rollout("undo", "--to-revision", "2")
+
+
+def with_secret(password: str) -> JSONObject:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": password}}
+    return {"workload": {"manifests": [secret]}}
+
+
+def changed_password(*clusters: str) -> World:
+    """Return a world in which one password was everywhere, and the next is on its way."""
+    world = complete(*clusters, template=with_secret("hunter2"))
+    world.change(manifestWorkTemplate=with_secret("correct-horse"))
+    world.settle()
+    assert "hunter2" not in str(world.revisions)
+    return world
+
+
+def test_undo_brings_back_what_a_secret_held(shown: Callable[[World], Shown]) -> None:
+    rollout = shown(changed_password("s1", "t1"))
+    assert "goes back to revision 1" in rollout.rollout("undo")
+    assert rollout.set()["spec"]["manifestWorkTemplate"] == with_secret("hunter2")
+
+
+def test_what_a_secret_held_and_nobody_kept_is_not_put_back(shown: Callable[[World], Shown]) -> None:
+    world = changed_password("s2", "t2")
+    del world.annotations[SECRET_DATA]
+    rollout = shown(world)
+    lost = "revision 1 cannot be put back: what the Secrets in it held is no longer kept in the annotation "
+    lost += SECRET_DATA
+    for arguments in ((), ("--to-revision", "1")):
+        assert f"{lost}; there is no other" in rollout.rollout("undo", *arguments, code=1)
+    assert rollout.set()["spec"]["manifestWorkTemplate"] == with_secret("correct-horse")
+    assert f"{lost}: nothing new starts" in rollout.rollout("abort")
 
 
 def test_undo_to_nothing_that_was_complete_is_refused_and_names_what_there_is(

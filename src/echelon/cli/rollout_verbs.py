@@ -23,6 +23,7 @@ from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.history import load
 from echelon.engine.rollout.model import group_names
 from echelon.engine.rollout.removal import approve_removal
+from echelon.engine.rollout.secret_data import SECRET_DATA
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Client, JSONPatch, MergePatch
 from echelon.kube.errors import Conflict
@@ -85,7 +86,12 @@ def abort(*, name: str, connection: Connection, namespace: str) -> None:
                 f"{found.title} is complete, so there is nothing to abort; "
                 f"echelon rollout undo {found.name} -n {meta.namespace} brings an earlier revision back"
             )
-        if rollout.history.completed is None:
+        last = _last_complete(found.subject.revisions, found.subject.revision)
+        if last is not None and last.content is None:
+            back = rollout.history.completed
+            instead = f"revision {back.number} is put back instead" if back is not None else "nothing new starts"
+            echo(f"{_unusable(last)}: {instead}", err=True)
+        elif rollout.history.completed is None:
             rest = "released clusters are held again" if found.recalls else "nothing is put back"
             echo(f"no earlier revision was ever complete: {rest}, nothing new starts", err=True)
         return control.abort(found.subject.revision)
@@ -149,6 +155,22 @@ def pick(
             return each
     there = ", ".join(str(each.number) for each in stored) or "none"
     raise click.ClickException(f"{title} has no revision {number}; there are {there}")
+
+
+def _last_complete(stored: Sequence[StoredRevision], present: str) -> StoredRevision | None:
+    """Return the last revision before the present one that was complete, whether or not it can be put back."""
+    found = load([replace(each, content={}) for each in stored], present).completed
+    return next((each for each in stored if found is not None and each.name == found.name), None)
+
+
+def _unusable(revision: StoredRevision) -> str:
+    """Say why a revision cannot be put back."""
+    if not revision.secrets_lost:
+        return f"revision {revision.number} cannot be read: {revision.name} has no content"
+    return (
+        f"revision {revision.number} cannot be put back: what the Secrets in it held is no longer kept "
+        f"in the annotation {SECRET_DATA}"
+    )
 
 
 def _tell(connection: Connection, name: str, namespace: str, tell: _Tell, done: str, *, verb: str) -> None:
@@ -242,7 +264,7 @@ async def _undo(connection: Connection, name: str, namespace: str, number: int |
         _refuse(found, "undo")
         stored, meta = found.subject.revisions, found.subject.metadata
         present = found.subject.revision
-        earlier = found.previous or load(stored, present).completed
+        earlier = found.previous or _last_complete(stored, present)
         if number is None and earlier is None:
             there = ", ".join(str(each.number) for each in stored if each.revision != present) or "none"
             raise click.ClickException(
@@ -252,7 +274,9 @@ async def _undo(connection: Connection, name: str, namespace: str, number: int |
         if chosen.revision == present:
             raise click.ClickException(f"revision {chosen.number} is the present one")
         if chosen.content is None:
-            raise click.ClickException(f"revision {chosen.number} cannot be read: {chosen.name} has no content")
+            others = [str(each.number) for each in stored if each.revision != present and each.content is not None]
+            there = f"--to-revision names another: {', '.join(others)}" if others else "there is no other"
+            raise click.ClickException(f"{_unusable(chosen)}; {there}")
         unchanged = {"op": "test", "path": "/metadata/generation", "value": meta.generation}
         patch = JSONPatch([unchanged, *(found.undo or kind.undo)(chosen)])
         await client.patch(found.kind.untyped(), found.name, patch, meta.namespace)

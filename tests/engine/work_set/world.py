@@ -18,6 +18,7 @@ from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Pl
 from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.references import PlacementReference, read_placement
 from echelon.engine.rollout.removal import EVERYONE
+from echelon.engine.rollout.secret_data import restored
 from echelon.engine.rollout.state import Rollout
 from echelon.engine.rollout.subject import WriteOutcomes
 from echelon.engine.rollout.thresholds import Threshold
@@ -185,7 +186,10 @@ class World:
                 for ref in work_set.spec.placement_refs
             ),
             works,
-            tuple(read_revision(msgspec.convert(each, ControllerRevision)) for each in self.revisions.values()),
+            restored(
+                [read_revision(msgspec.convert(each, ControllerRevision)) for each in self.revisions.values()],
+                self.annotations,
+            ),
             frozenset(self.taken),
             self.outcomes,
             frozenset(work.uid for each in works.values() for work in each) if self.stale else frozenset(),

@@ -76,7 +76,9 @@ def _restored(revision: StoredRevision, held: _Held) -> StoredRevision:
                 parent[path[-1]] = value
         except (KeyError, IndexError, TypeError):
             continue
-    return replace(revision, content=None if _is_withheld(content) else content)
+    if _is_withheld(content):
+        return replace(revision, content=None, secrets_lost=True)
+    return replace(revision, content=content)
 
 
 def _secrets(value: Any, path: list[str | int]) -> Iterator[tuple[list[str | int], JSONObject]]:

@@ -44,6 +44,7 @@ class StoredRevision:
     passed: str = ""  # as its annotations say, with the number that it had then
     stopped: str = ""
     strange: str = ""  # what it says and cannot be
+    secrets_lost: bool = False  # it has no content because nobody knows any more what the Secrets in it held
 
 
 def read_revision(stored: ControllerRevision, hash_label: str) -> StoredRevision:
