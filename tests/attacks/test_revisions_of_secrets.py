@@ -8,13 +8,16 @@ import pytest
 from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.rbac import ROLE_BINDING
+from echelon.engine.policy.names import HASH_LABEL
 from echelon.engine.rollout.control import ABORTED
 from echelon.engine.rollout.secret_data import LONGEST, SECRET_DATA, encode, restored, without_secrets
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from tests.controllers.hub import NS
-from tests.controllers.work_world import EVERYWHERE, WorkWorld, told
+from tests.controllers.policy_world import PolicyWorld, template
+from tests.controllers.policy_world import told as told_of_policies
+from tests.controllers.work_world import EVERYWHERE, WorkWorld, progressive, told
 
 
 def with_secret(version: str, password: str) -> JSONObject:
@@ -64,6 +67,37 @@ def test_who_may_view_sees_revisions_without_passwords_and_an_abort_brings_them_
         assert await passwords(world) == {"c1": "hunter2", "c2": "hunter2"}
 
     told(story)
+
+
+def policy_with_secret(password: str) -> JSONObject:
+    made = template()
+    secret = with_secret("1", password)["workload"]["manifests"][1]
+    made["objectDefinition"]["spec"]["object-templates"][0]["objectDefinition"] = secret
+    return made
+
+
+def test_an_abort_brings_back_what_a_secret_in_a_policy_held_and_revisions_never_have_it() -> None:
+    async def story(world: PolicyWorld) -> None:
+        await world.place([("", ["c1", "c2"])])
+        world.start()
+        await world.write(strategy=progressive(), spec={"policy-templates": [policy_with_secret("hunter2")]})
+        await world.bind()
+        await world.settle()
+        await world.finish()
+        await world.change(**{"policy-templates": [policy_with_secret("correct-horse")]})
+        await world.settle()
+        stored = await world.revisions()
+        assert [each.revision for each in stored] == [1, 2]
+        assert "hunter2" not in str(stored)
+        assert "correct-horse" not in str(stored)
+        await world.restart()
+        await world.annotate({ABORTED: stored[-1].metadata.labels[HASH_LABEL]})
+        await world.settle()
+        found = await world.replicas()
+        assert sorted(found) == ["c1", "c2"]
+        assert all("hunter2" in str(each.spec) and "correct-horse" not in str(each.spec) for each in found.values())
+
+    told_of_policies(story)
 
 
 def test_a_set_without_secrets_keeps_nothing_of_them() -> None:
