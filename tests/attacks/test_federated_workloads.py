@@ -80,11 +80,43 @@ def test_a_work_that_claims_to_be_of_another_binding_changes_nothing_for_it() ->
         spec = {"workload": {"manifests": [manifest]}}
         await world.hub.create(WORK, "forged", execution_namespace(outsider), annotations=claims, spec=spec)
         await world.settle(60)
+        said = await world.condition("WorksIgnored")
+        assert (said.status, said.reason) == ("True", "NotOfThisBinding")
+        assert said.message.endswith(f"{outsider}/forged")
+        assert (await world.said("RolloutAligned"))[0] == "True"
         await world.upgrade("2")
         await world.finish(1800)
         there = {each.metadata.namespace for each in (await world.hub.client.list(WORK)).items}
         assert {execution_namespace(each) for each in before} <= there
         assert outsider not in {each.name for each in (await world.binding()).spec.clusters}
+        await world.hub.delete(WORK, "forged", execution_namespace(outsider))
+        await world.settle(60)
+        assert await world.said("WorksIgnored") == ("False", "None")
+
+    told(story)
+
+
+def test_an_agent_that_gives_its_work_to_a_binding_elsewhere_is_named_by_both() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await begun(world, of_deployment(1, 0))
+        liar = min(await world.works())
+        await world.hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "others"}})
+        resource = {**DEPLOYMENT.type_meta, "namespace": "others", "name": "theirs"}
+        spec = {"resource": resource, "clusters": [{"name": liar, "replicas": 1}]}
+        await world.hub.create(RESOURCE_BINDING, "theirs", "others", spec=spec)
+        await world.settle(60)
+        (own,) = [each for each in (await world.works()).values() if each.metadata.namespace.endswith(liar)]
+        claims = {"metadata": {"annotations": {BINDING_NAMESPACE: "others", BINDING_NAME: "theirs"}}}
+        await world.hub.patch(WORK, own.metadata.name, claims, own.metadata.namespace)
+        await world.settle(60)
+        theirs = await world.hub.client.get(RESOURCE_BINDING, "theirs", "others")
+        said = {each.type: each for each in theirs.status.conditions}
+        assert said["WorksIgnored"].status == "True"
+        assert said["WorksIgnored"].message.endswith(f"{liar}/{own.metadata.name}")
+        assert theirs.status.aggregated_status == []
+        mine = await world.condition("RolloutAligned")
+        assert (mine.status, mine.reason) == ("False", "WorkOfAnotherBinding")
+        assert f"{liar}: binding others/theirs" in mine.message
 
     told(story)
 

@@ -111,6 +111,7 @@ class WorkloadObserver:
             ledger,
             works,
             self._foreign(key, named, listed),
+            self._indexes.holdings.strange(key, named),
             self._rival(found),
             override=caches.overrides.within(resource.namespace),
             placement=placement,

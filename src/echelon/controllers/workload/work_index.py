@@ -35,6 +35,13 @@ class WorkIndex:
                 found[each.cluster] = each
         return found
 
+    def strange(self, key: Key, name: str) -> tuple[str, ...]:
+        """Return the works that say they are of a binding whose works have a name, and cannot be."""
+        views = self._views.get(key, {}).values()
+        return tuple(
+            sorted(f"{each.cluster}/{each.name}" for each in views if each.name != name and not each.may_be_of(key))
+        )
+
     def changed(self, delta: Delta[Work]) -> Collection[Key]:
         """Follow a work; return the bindings to which the change means something."""
         meta = delta.object.metadata

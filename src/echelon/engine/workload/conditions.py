@@ -13,6 +13,7 @@ from echelon.engine.workload.view import WorkloadView
 SCHEDULED, FULLY_APPLIED = "Scheduled", "FullyApplied"
 ALIGNED, PROGRESSING, STALLED = "RolloutAligned", "RolloutProgressing", "RolloutStalled"
 PARTITION, IGNORED = "BlockedByPartition", "FieldsIgnored"
+STRANGE_WORKS = "WorksIgnored"
 
 KIND_NOT_ALIGNED, OVERRIDE_CONFLICT, BAD_STRATEGY = "KindNotAligned", "OverrideConflict", "BadStrategy"
 OVERRIDE_FAILED = "OverrideFailed"
@@ -72,6 +73,19 @@ def ignored_fields(binding: ResourceBinding) -> list[ConditionDraft]:
         return [ConditionDraft(IGNORED, True, "NotSupported", "no effect have " + "; ".join(found))]
     if any(each.type == IGNORED for each in binding.status.conditions):
         return [ConditionDraft(IGNORED, False, "None")]
+    return []
+
+
+def ignored_works(view: WorkloadView) -> list[ConditionDraft]:
+    """Return what names works that say they are of the binding and cannot be, or says that none are left.
+
+    An agent may change what its works say. That has no effect here, and is nothing that happens by itself.
+    """
+    if view.strange:
+        message = f"no effect have works that say they are of this binding and are not: {names(view.strange)}"
+        return [ConditionDraft(STRANGE_WORKS, True, "NotOfThisBinding", message)]
+    if any(each.type == STRANGE_WORKS for each in view.binding.status.conditions):
+        return [ConditionDraft(STRANGE_WORKS, False, "None")]
     return []
 
 

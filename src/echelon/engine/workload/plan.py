@@ -36,6 +36,7 @@ from echelon.engine.workload.conditions import (
     aligned_conditions,
     held_conditions,
     ignored_fields,
+    ignored_works,
     karmada_conditions,
     passing_conditions,
 )
@@ -266,7 +267,7 @@ def refusal_of(view: WorkloadView) -> tuple[str, str] | None:
 
 def _held(view: WorkloadView, reason: str, message: str, now: datetime) -> Plan:
     """Change nothing, and say why."""
-    drafts = [*karmada_conditions(view), *held_conditions(reason, message), *ignored_fields(view.binding)]
+    drafts = [*karmada_conditions(view), *held_conditions(reason, message), *_ignored(view)]
     return Plan(status=binding_status(view, drafts, now))
 
 
@@ -291,7 +292,11 @@ def aligned_as(template: JSONObject) -> tuple[Interpreter | None, RollingStrateg
 
 
 def _drafts(view: WorkloadView, rollout: Rollout) -> list[ConditionDraft]:
-    return [*karmada_conditions(view), *conditions_of(rollout), *ignored_fields(view.binding)]
+    return [*karmada_conditions(view), *conditions_of(rollout), *_ignored(view)]
+
+
+def _ignored(view: WorkloadView) -> list[ConditionDraft]:
+    return [*ignored_fields(view.binding), *ignored_works(view)]
 
 
 def _groups(rollout: Rollout) -> dict[str, int]:

@@ -68,6 +68,7 @@ class WorkloadView:
     ledger: StoredLedger | None = None
     works: Mapping[str, WorkView] = field(default_factory=dict)  # by cluster
     foreign: Mapping[str, str] = field(default_factory=dict)  # by cluster: whose the work with the name of ours is
+    strange: tuple[str, ...] = ()  # works that say they are of the binding, and cannot be, with their clusters
     rival: str = ""  # an older binding of the same template, whose budgets are the ones that hold
     override: Override = no_override
     placement: PlacementReference | None = None  # that has the groups, where one is named
