@@ -21,6 +21,7 @@ import yaml
 from echelon.api.authorization import SUBJECT_ACCESS_REVIEW
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
+from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.service_accounts import SERVICE_ACCOUNT
@@ -66,11 +67,15 @@ NEVER = [
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
 ]
 EVERY_VERB = {*NEVER, ("", "serviceaccounts")}
-KINDS = {each.kind: each for each in (NAMESPACE, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)}
+_APPLIED: tuple[Kind[Any], ...] = (NAMESPACE, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)
+KINDS = {each.kind: each for each in _APPLIED}
 A, B, T = (f"matrix-{each}-{WORKER}" for each in ("a", "b", "tenant"))
 PLACES = {"-": "", "A": A, "B": B, "T": T, "karmada-es-A": f"karmada-es-{A}", "karmada-es-B": f"karmada-es-{B}"}
 PLACES |= {each: each for each in ("kube-system", "echelon-system")}
+MEMBER_PLACES = {"-": "", "T": T, **{each: each for each in ("kube-system", "echelon-agent")}}
 EVERYBODY = ["system:authenticated"]
+HUB, MEMBER = "rights.yaml", "member-rights.yaml"
+PAGES = {HUB: PLACES, MEMBER: MEMBER_PLACES}
 
 
 def account(namespace: str, name: str) -> tuple[str, list[str]]:
@@ -93,6 +98,14 @@ SUBJECTS: list[tuple[str, str, list[str]]] = [
     ("executor", *account(T, "runner")),
     ("controllers", *account("echelon-system", "echelon-controllers")),
 ]
+# On a member; an agent from whom the role "admin" was taken has what it needs for itself, and nothing for works.
+MEMBER_SUBJECTS: list[tuple[str, str, list[str]]] = [
+    ("stranger", "stranger", EVERYBODY),
+    ("nobody", *account("echelon-agent", "default")),
+    ("member agent", *account("echelon-agent", "echelon-agent")),
+    ("lean agent", "lean-agent", EVERYBODY),
+    ("pod cliques", *account("echelon-system", "echelon-pod-cliques")),
+]
 
 
 @dataclass(frozen=True)
@@ -113,19 +126,20 @@ def documented(page: str) -> list[JSONObject]:
 
 
 @cache
-def given() -> list[JSONObject]:
-    """Return all rules that Echelon has for anybody on a hub."""
-    documents = documented("rights.yaml")
-    rules = [rule for each in documents if each["kind"] == "ClusterRole" for rule in each["rules"]]
+def given(page: str) -> list[JSONObject]:
+    """Return all rules that Echelon has for anybody on a hub, or on a member."""
+    rules = [rule for each in documented(page) for rule in each.get("rules", [])]
+    if page == MEMBER:
+        return rules
     made = [*fixed_roles(), *desired_objects("A"), *desired_for_workloads("A")]
     return [*rules, *(rule for each in made for rule in each.body.get("rules", []))]
 
 
 @cache
-def asked() -> dict[tuple[str, str], set[str]]:
+def asked(page: str) -> dict[tuple[str, str], set[str]]:
     """Return every kind and subresource that is asked about, with the names that matter there."""
     found: dict[tuple[str, str], set[str]] = {each: {"", "other"} for each in NEVER}
-    for rule in given():
+    for rule in given(page):
         for group, resource in product(rule["apiGroups"], rule["resources"]):
             names = found.setdefault((group, resource), {"", "other"})
             names |= {A if each == "A" else each for each in rule.get("resourceNames", [])}
@@ -138,7 +152,7 @@ def asked() -> dict[tuple[str, str], set[str]]:
 
 
 @cache
-def table(who: str) -> frozenset[Question]:
+def table(page: str, who: str) -> frozenset[Question]:
     """Return what somebody may, as the table says; a question about any name where it has no name."""
     allowed: set[Question] = set()
     for line in TABLE.read_text().splitlines():
@@ -149,20 +163,22 @@ def table(who: str) -> frozenset[Question]:
             continue
         what, _, only = what.rstrip("]").partition("[")
         resource, _, group = what.partition(".")
-        places = list(PLACES) if where == "*" else [where]
-        names = {{"A": A, "B": B}.get(only, only)} if only else asked().get((group, resource), {"", "other"})
+        known = PAGES[page]
+        places = list(known) if where == "*" else [where]
+        names = {{"A": A, "B": B}.get(only, only)} if only else asked(page).get((group, resource), {"", "other"})
         allowed |= {
-            Question(PLACES[place], group, resource, name, VERBS[verb])
+            Question(known[place], group, resource, name, VERBS[verb])
             for place, name, verb in product(places, names, verbs)
         }
     return frozenset(allowed)
 
 
-def questions(*, thin: bool) -> Iterator[Question]:
+def questions(page: str, *, thin: bool) -> Iterator[Question]:
     """Yield what is asked of everybody; a real server, which takes its time, is asked once where places are alike."""
-    for (group, resource), names in asked().items():
+    known = PAGES[page]
+    for (group, resource), names in asked(page).items():
         alike = ("A", "karmada-es-A") if group == "work.karmada.io" else ("A", "T")
-        places = [PLACES[each] for each in alike] if thin else PLACES.values()
+        places = [known[each] for each in alike if each in known] if thin else known.values()
         chosen = names - {"other"} if thin and len(names) == 2 else names
         verbs = (
             VERBS.values() if not thin or group == RBAC or (group, resource) in EVERY_VERB else list(VERBS.values())[:8]
@@ -186,10 +202,10 @@ async def answer(client: Client, user: str, groups: list[str], question: Questio
     return found.status.allowed
 
 
-async def differences(client: Client, who: str, user: str, groups: list[str], *, thin: bool) -> list[str]:
+async def differences(client: Client, page: str, who: str, user: str, groups: list[str], *, thin: bool) -> list[str]:
     """Return where the server says something else than the table."""
-    expected, found = table(who), list[str]()
-    todo = iter(list(questions(thin=thin)))
+    expected, found = table(page, who), list[str]()
+    todo = iter(list(questions(page, thin=thin)))
 
     async def ask() -> None:
         for question in todo:
@@ -209,7 +225,7 @@ async def make(client: Client, kind: Any, body: JSONObject, namespace: str = "")
 async def furnished(target: Target) -> AsyncIterator[Client]:
     """A hub with the rights of the documentation, two accepted clusters, a tenant and an executor."""
     client = target.client
-    for document in documented("rights.yaml"):
+    for document in documented(HUB):
         await make(client, KINDS[document["kind"]], document, document["metadata"].get("namespace", ""))
     await make(client, NAMESPACE, {"metadata": {"name": T}})
     user = {"kind": "User", "apiGroup": RBAC, "name": f"tenant-{WORKER}"}
@@ -278,7 +294,48 @@ def test_everybody_may_what_the_table_says_and_nothing_else(server: str, request
             async with furnished(target) as client:
                 thin = server == "kubernetes"
                 subjects = {each[0]: each for each in SUBJECTS}.values() if thin else SUBJECTS
-                return [line for subject in subjects for line in await differences(client, *subject, thin=thin)]
+                return [line for subject in subjects for line in await differences(client, HUB, *subject, thin=thin)]
+
+    wrong = asyncio.run(main())
+    assert wrong == [], f"{len(wrong)} differ"
+
+
+async def furnish_member(client: Client) -> None:
+    """Give the rights of the documentation on a member, and to somebody only those that no work needs."""
+    for document in documented(MEMBER):
+        await make(client, KINDS[document["kind"]], document, document["metadata"].get("namespace", ""))
+    agent = {"kind": "ServiceAccount", "name": "echelon-agent", "namespace": "echelon-agent"}
+    lean = {"kind": "User", "apiGroup": RBAC, "name": "lean-agent"}
+    # The role "admin" is made up of these, where a controller does so.
+    parts = [(agent, f"system:aggregate-to-{each}") for each in ("view", "edit", "admin")]
+    for subject, role in (*parts, (lean, "echelon-agent")):
+        ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+        body = {"metadata": {"name": f"matrix:{subject['name']}:{role}"}, "subjects": [subject], "roleRef": ref}
+        await make(client, CLUSTER_ROLE_BINDING, body)
+    async with asyncio.timeout(PATIENCE):  # a server hears of new rights a moment after they were made
+        while True:
+            if await answer(client, "lean-agent", EVERYBODY, Question("", "", "nodes", "", "list")):
+                return
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("server", ["in-process", pytest.param("kubernetes", marks=pytest.mark.full)])
+def test_accounts_of_members_may_what_the_table_says_and_nothing_else(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    opening: AbstractAsyncContextManager[Target] = (
+        targets.kubernetes(request.getfixturevalue("control_plane")) if server == "kubernetes" else targets.in_process()
+    )
+
+    async def main() -> list[str]:
+        async with opening as target:
+            await furnish_member(target.client)
+            thin = server == "kubernetes"
+            return [
+                line
+                for subject in MEMBER_SUBJECTS
+                for line in await differences(target.client, MEMBER, *subject, thin=thin)
+            ]
 
     wrong = asyncio.run(main())
     assert wrong == [], f"{len(wrong)} differ"
@@ -286,7 +343,10 @@ def test_everybody_may_what_the_table_says_and_nothing_else(server: str, request
 
 def test_the_table_is_about_what_is_asked() -> None:
     lines = [line.split("\t") for line in TABLE.read_text().splitlines() if line and not line.startswith("#")]
-    known = {f"{resource}.{group}".rstrip(".") for group, resource in asked()}
-    assert {what.partition("[")[0] for _, _, what, _ in lines} <= known
-    assert {who for who, *_ in lines} <= {who for who, *_ in SUBJECTS}
-    assert len(asked()) * len(SUBJECTS) * len(VERBS) * len(PLACES) > 50_000
+    of_member = {who for who, *_ in MEMBER_SUBJECTS}
+    for page, subjects in ((HUB, {who for who, *_ in SUBJECTS}), (MEMBER, of_member)):
+        known = {f"{resource}.{group}".rstrip(".") for group, resource in asked(page)}
+        assert {what.partition("[")[0] for who, _, what, _ in lines if who in subjects} <= known
+        assert subjects & {who for who, *_ in lines}
+    assert {who for who, *_ in lines} <= {who for who, *_ in SUBJECTS} | of_member
+    assert len(asked(HUB)) * len(SUBJECTS) * len(VERBS) * len(PLACES) > 50_000

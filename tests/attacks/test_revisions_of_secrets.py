@@ -84,7 +84,7 @@ def test_an_abort_brings_back_what_a_secret_in_a_policy_held_and_revisions_never
         await world.bind()
         await world.settle()
         await world.finish()
-        await world.change(**{"policy-templates": [policy_with_secret("correct-horse")]})
+        await world.change("audit", **{"policy-templates": [policy_with_secret("correct-horse")]})
         await world.settle()
         stored = await world.revisions()
         assert [each.revision for each in stored] == [1, 2]
