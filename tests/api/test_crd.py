@@ -90,7 +90,10 @@ def test_a_plain_kind_has_a_plain_crd() -> None:
     assert manifest == {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com", "labels": {"app.kubernetes.io/managed-by": "echelon"}},
+        "metadata": {
+            "name": "widgets.example.com",
+            "labels": {"app.kubernetes.io/part-of": "echelon", "app.kubernetes.io/managed-by": "echelon"},
+        },
         "spec": {
             "group": "example.com",
             "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
@@ -225,7 +228,7 @@ def test_every_field_that_we_ship_is_described(schema: JSONObject) -> None:
 
 def test_a_kind_may_bring_labels_that_others_look_for_on_its_definition() -> None:
     labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in registry.crds()}
-    ours = {"app.kubernetes.io/managed-by": "echelon"}
+    ours = {"app.kubernetes.io/part-of": "echelon", "app.kubernetes.io/managed-by": "echelon"}
     template = {"policy.open-cluster-management.io/policy-type": "template"}
     assert labels["configurationpolicies.policy.open-cluster-management.io"] == ours | template
     assert labels["policies.policy.open-cluster-management.io"] == ours

@@ -33,9 +33,9 @@ HOSTILE = [
 ]
 OBEYED = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *map(chr, range(0x202A, 0x202F))}
 CLI = Path(terminal.__file__).parent
-# What may print as it is: the one place for people, documents for programs, definitions, which are ours, and commands
-# of a line that is written over.
-RAW = {"terminal.py", "output.py", "crds.py", "up.py"}
+# What may print as it is: the one place for people, documents for programs, definitions and settings of charts, which
+# are ours, and commands of a line that is written over.
+RAW = {"terminal.py", "output.py", "crds.py", "install.py", "up.py"}
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:

@@ -1,6 +1,7 @@
 """`echelon doctor`: against hubs that lack one thing or another, with rights and without."""
 
 import json
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -220,9 +221,8 @@ def test_what_the_user_may_not_see_is_unknown_and_not_well(hub: OneHub, tmp_path
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = api.ok("POST", "/api/v1/namespaces/default/serviceaccounts/guest/token", request)
     admin = hub.kubeconfig.read_text()
-    token = admin.split("token: ")[1].split()[0]
     guest = tmp_path / "guest"
-    guest.write_text(admin.replace(token, answer["status"]["token"]))
+    guest.write_text(re.sub(r"token: \S+", f"token: {answer['status']['token']}", admin))
     result = hub.doctor("-o", "json", kubeconfig=guest)
     assert result.exit_code == 1
     states = {each["check"]: each["state"] for each in json.loads(result.output)}

@@ -7,7 +7,7 @@ import yaml
 
 from echelon.api.core import SECRET
 from echelon.api.namespaces import NAMESPACE
-from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
+from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.controllers.running import Lease
 from echelon.hub.access.identity import User
@@ -17,7 +17,9 @@ from tests.controllers.clique_world import NS, CliqueWorld, clique, group, set_o
 RIGHTS = Path(__file__).parent.parent.parent / "docs" / "member-rights.yaml"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:echelon-system", "system:authenticated")
 ACCOUNT = User("system:serviceaccount:echelon-system:echelon-pod-cliques", GROUPS)
-KINDS = {each.kind: each for each in (NAMESPACE, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)}
+KINDS = {
+    each.kind: each for each in (NAMESPACE, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)
+}
 
 
 async def give(world: CliqueWorld) -> None:

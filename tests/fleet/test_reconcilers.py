@@ -31,6 +31,7 @@ from echelon.api import (
 )
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.apps import DEPLOYMENT
+from echelon.api.certificates import CERTIFICATE_SIGNING_REQUEST
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.keys import Key
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
@@ -39,7 +40,9 @@ from echelon.engine.plan import NOTHING, Plan
 from echelon.fleet.local import agent_user, register
 from echelon.fleet.loop import run, running
 from echelon.fleet.member.fleet import Fleet
+from echelon.hub.access.identity import MASTERS, User
 from echelon.hub.client import InProcessClient
+from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import MergePatch
@@ -50,6 +53,7 @@ from tests.controllers.policy_world import template
 from tests.controllers.strict import STRICT, end
 from tests.fleet.test_leaving import NS, agent, create, furnish
 from tests.fleet.workload_fleet import workload_spec
+from tests.hub.controllers.test_certificates import request
 
 HUB_HASH = hub_hash("https://hub.example")
 ORPHAN = {"hubHash": HUB_HASH, "agentID": HUB_HASH, "manifestWorkName": "missing"}
@@ -125,6 +129,15 @@ async def have_a_set_of_cliques(client: InProcessClient) -> None:
     await create(client, grove.POD_CLIQUE_SET, "demo", {"replicas": 1, "template": {"cliques": [clique]}}, NS)
 
 
+async def ask_for_a_certificate(hub: LogicalCluster) -> None:
+    """Have a cluster ask for a certificate of another, which it does not get."""
+    name = "system:open-cluster-management:eu-1"
+    cluster = InProcessClient(
+        hub, User(f"{name}:agent", (name, f"{name.rpartition(':')[0]}:managed-clusters", MASTERS))
+    )
+    await cluster.create(CERTIFICATE_SIGNING_REQUEST.untyped(), request("of-another"))
+
+
 def test_every_plan_of_every_reconciler_is_made_twice_and_is_the_same() -> None:
     async def main() -> None:
         logical = memory_cluster(clock=running().clock.now, seed=1)
@@ -136,6 +149,7 @@ def test_every_plan_of_every_reconciler_is_made_twice_and_is_the_same() -> None:
         await have_a_policy(client)
         await have_a_workload(client)
         await have_a_set_of_cliques(client)
+        await ask_for_a_certificate(logical)
         fleet = await Fleet.build("2 clusters; nodes 1", clock=running().clock.now)
         await fleet.start()
         controllers = Controllers(

@@ -13,6 +13,7 @@ from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster, Taint
 from echelon.cli.cluster_names import cluster_of
 from echelon.cli.connection import Connection, connected
+from echelon.cli.terminal import echo
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.errors import Conflict
 
@@ -47,7 +48,7 @@ async def _change(connection: Connection, names: Sequence[str], taint: JSONObjec
     async with connection.open() as client:
         seen = [await cluster_of(client, name) for name in dict.fromkeys(names)]  # all of them, before any is changed
         for each in seen:
-            click.echo(await _changed(client, each, taint))
+            echo(await _changed(client, each, taint))
 
 
 async def _changed(client: Client, seen: ManagedCluster, taint: JSONObject | None) -> str:

@@ -20,6 +20,7 @@ from echelon.api.core import SECRET
 from echelon.api.times import format_time, parse_time
 from echelon.cli.cluster_names import cluster_of
 from echelon.cli.connection import Connection, connected
+from echelon.cli.terminal import echo
 from echelon.controllers.cluster.certificate_requests import asked_of, decided
 from echelon.controllers.cluster.joining_rights import joining_rights
 from echelon.controllers.cluster.leaving import is_leaving
@@ -91,11 +92,13 @@ async def _join(connection: Connection, name: str, server: str, life: timedelta,
     invitation = Invitation(address, token, config.authority, name)
     _warn(address, config)
     who = f"cluster {name}" if name else "a cluster of any name"
-    click.echo(f"until {until:%H:%M} UTC this makes {who} ask to join; run it where its kubectl works:\n", err=True)
+    echo(f"until {until:%H:%M} UTC this makes {who} ask to join; run it where its kubectl works:", err=True)
+    echo(err=True)
     named = "" if name else " --cluster NAME"
-    click.echo(f"echelon agent{named} --join {invitation}")
+    echo(f"echelon agent{named} --join {invitation}")
     if not accepted:
-        click.echo(f"\nand when it has asked: echelon cluster accept {name or 'NAME'}", err=True)
+        echo(err=True)
+        echo(f"and when it has asked: echelon cluster accept {name or 'NAME'}", err=True)
 
 
 async def _invite(client: Client, name: str, *, accepted: bool) -> None:
@@ -172,9 +175,9 @@ def _warn(address: str, config: ClusterConfig) -> None:
     except ValueError:
         here = host == "localhost"
     if here:
-        click.echo(f"warning: {address} is this machine only; --server names another address", err=True)
+        echo(f"warning: {address} is this machine only; --server names another address", err=True)
     if config.insecure or not config.authority:
-        click.echo("warning: the invitation names no authority, so the member trusts those of its machine", err=True)
+        echo("warning: the invitation names no authority, so the member trusts those of its machine", err=True)
 
 
 async def _accept(connection: Connection, name: str, wanted: str) -> None:
@@ -187,11 +190,11 @@ async def _accept(connection: Connection, name: str, wanted: str) -> None:
             why = "accepted by a person with echelon cluster accept"
             patch = decided(request, approved=True, reason="Accepted", why=why, now=datetime.now(UTC))
             await write(patch, client, WriteOptions())
-            click.echo(f"request {request.metadata.name} of {request.spec.username} approved")
+            echo(f"request {request.metadata.name} of {request.spec.username} approved")
         changed = await _let_in(client, seen)
-        click.echo(f"cluster {name} {'accepted' if changed else 'is accepted already'}")
+        echo(f"cluster {name} {'accepted' if changed else 'is accepted already'}")
         if request is None:
-            click.echo(f"nothing asks under its name at the moment; echelon cluster join {name} invites it", err=True)
+            echo(f"nothing asks under its name at the moment; echelon cluster join {name} invites it", err=True)
 
 
 async def _pending(client: Client, name: str) -> list[CertificateSigningRequest]:
@@ -210,7 +213,7 @@ def _chosen(name: str, pending: Sequence[CertificateSigningRequest], wanted: str
     good = [each for each in pending if not wrong[each.metadata.name]]
     for each in pending:
         if found := wrong[each.metadata.name]:
-            click.echo(f"request {each.metadata.name} of {each.spec.username} is not an agent's: {found}", err=True)
+            echo(f"request {each.metadata.name} of {each.spec.username} is not an agent's: {found}", err=True)
     if pending and not good:
         raise click.ClickException(f"cluster {name} is not accepted: nothing that asks under its name is its agent")
     if len({each.spec.username for each in good}) > 1 and not wanted:

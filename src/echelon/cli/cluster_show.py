@@ -19,6 +19,7 @@ from echelon.cli.cluster_names import cluster_of
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.terminal import echo
 from echelon.controllers.cluster.certificate_requests import JOINED
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
 from echelon.engine.conditions import find_condition
@@ -72,7 +73,7 @@ async def _list(connection: Connection, selector: str, output: str) -> None:
             return
         clusters = (await client.list(MANAGED_CLUSTER, labels=selector)).items
         if not clusters:
-            click.echo("the hub has no clusters" + (" with these labels" if selector else ""), err=True)
+            echo("the hub has no clusters" + (" with these labels" if selector else ""), err=True)
             return
         fleet = await _fleet(client)
     headers, now = ["name", "status", "set", "version", "heard", "age"], datetime.now(UTC)
@@ -92,7 +93,7 @@ async def _show(connection: Connection, name: str, output: str) -> None:
         except (Forbidden, NotFound):
             works = None
     for line in _lines(cluster, fleet, works, datetime.now(UTC)):
-        click.echo(line)
+        echo(line)
 
 
 async def _fleet(client: Client, name: str = "") -> _Fleet:

@@ -121,7 +121,7 @@ def test_a_binding_can_warn_and_note_instead_of_denying(hub: HubProcess) -> None
     assert hub.stop() == 0  # writes the rest of the audit log
     events = [json.loads(line) for line in (hub.directory / "data" / "audit.log").read_text().splitlines()]
     key = "validation.policy.admission.k8s.io/validation_failure"
-    notes = {each["verb"]: each["annotations"][key] for each in events if key in each["annotations"]}
+    notes = {each["verb"]: each["annotations"][key] for each in events if key in each.get("annotations", {})}
     assert notes.keys() == {"create", "delete"}
     assert json.loads(notes["create"]) == [
         {

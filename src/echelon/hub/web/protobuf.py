@@ -240,6 +240,7 @@ FORMS: Final[dict[str, Callable[[JSONObject], JSON]]] = {
     "api.resource.Quantity": lambda read: read.get("string") or "0",
     "authentication.v1.ExtraValue": lambda read: read.get("items", []),
     "authorization.v1.ExtraValue": lambda read: read.get("items", []),
+    "certificates.v1.ExtraValue": lambda read: read.get("items", []),
     "apiextensions.v1.JSON": lambda read: read.get("raw"),
     "apiextensions.v1.JSONSchemaPropsOrBool": lambda read: read.get("schema", read.get("allows", False)),
     "apiextensions.v1.JSONSchemaPropsOrArray": lambda read: read.get("jSONSchemas") or read.get("schema"),
