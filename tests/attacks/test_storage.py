@@ -139,16 +139,18 @@ def test_events_go_after_their_time_and_nothing_else_does(tmp_path: Path) -> Non
         api = running.admin
         about = {"kind": "ConfigMap", "name": "x", "namespace": "default"}
         far = "2999-01-01T00:00:00Z"
+        version = api.ok("GET", EVENTS)["metadata"]["resourceVersion"]
         api.ok("POST", EVENTS, {"metadata": {"name": "old"}, "involvedObject": about, "lastTimestamp": far})
         api.ok("POST", MAPS, config_map("stays"))
-        with api.watch(EVENTS, timeoutSeconds=60) as events:
+        with api.watch(EVENTS, resourceVersion=version, timeoutSeconds=60) as events:
             seen = [(event["type"], event["object"]["metadata"]["name"]) for event in (next(events), next(events))]
         assert seen == [("ADDED", "old"), ("DELETED", "old")]
         assert api("GET", f"{MAPS}/stays").status == 200
 
 
 def audited(directory: Path) -> list[dict[str, object]]:
-    return [msgspec.json.decode(line) for line in (directory / "audit.log").read_bytes().splitlines() if line]
+    *whole, _ = (directory / "audit.log").read_bytes().split(b"\n")  # the last one may be half written
+    return [msgspec.json.decode(line) for line in whole if line]
 
 
 @pytest.fixture
