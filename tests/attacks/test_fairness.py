@@ -5,14 +5,16 @@ import socket
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from echelon.hub.server import Settings
+from echelon.hub.web.doors import Doors
 from echelon.hub.web.limits import Bounds
+from echelon.hub.web.shares import Shares
 from tests.attacks.hub import AttackedHub, attacked_hub, eventually
 from tests.hub.api import Api, config_map
 from tests.hub.conftest import HubProcess
@@ -26,7 +28,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedHub]:
     """A hub with few places, and more patience than a test has."""
-    bounds = Bounds(requests=2 * PLACES, requests_each=PLACES, waiting_each=WAITING, watches_each=WATCHES)
+    bounds = Bounds(600.0, requests=2 * PLACES, requests_each=PLACES, waiting_each=WAITING, watches_each=WATCHES)
     with attacked_hub(tmp_path_factory.mktemp("small"), Settings(bounds=bounds)) as running:
         yield running
 
@@ -118,6 +120,35 @@ def test_a_connection_that_asks_nothing_is_closed(hasty: AttackedHub) -> None:
         for connection in (nothing, half):
             with suppress(ConnectionError, ssl.SSLError):
                 assert connection.recv(1) == b""
+
+
+def test_a_connection_that_comes_and_goes_leaves_nothing_behind(small: AttackedHub) -> None:
+    """Not even for as long as one that stays would be waited for."""
+    user, doors = small.user("restless"), small.hub._web
+    assert isinstance(doors, Doors)
+    eventually(lambda: doors.silent == 0)
+    with socket.create_connection((user.host, user.port)), small.raw(user):
+        eventually(lambda: doors.silent == 1)  # the other one has yet to shake hands, and a limit for that
+    eventually(lambda: doors.silent == 0)
+
+
+def test_who_acts_as_somebody_else_has_the_turns_of_nobody_else(
+    small: AttackedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large bodies are read one after the other for each user: for the one who sent them."""
+    asked: list[str] = []
+    place = Shares.place
+
+    def noted(shares: Shares, user: str) -> AbstractAsyncContextManager[None]:
+        if shares is small.hub.limits.large:
+            asked.append(user)
+        return place(shares, user)
+
+    small.user("jane")
+    monkeypatch.setattr(Shares, "place", noted)
+    acting = small.admin.with_headers(**{"Impersonate-User": "jane"})
+    acting.ok("POST", MAPS, config_map("acted", text="x" * 100_000))
+    assert asked == ["/echelon-admin"]
 
 
 @pytest.fixture(scope="module")
