@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from echelon.cli.hub import hub as command
 from echelon.fleet.local import Local
 from echelon.fleet.local import Settings as LocalSettings
-from echelon.hub.server import Settings
+from echelon.hub import server
+from echelon.hub.server import Hub, Settings
 from echelon.hub.storage.database import LogDamaged
 from tests.attacks.hub import attacked_hub, eventually
 from tests.hub.api import Api, config_map
@@ -132,6 +133,21 @@ def test_the_serving_certificate_is_renewed_while_the_hub_runs(tmp_path: Path) -
         second = served_certificate(running.admin)
     with attacked_hub(tmp_path, Settings(data=tmp_path / "data")) as running:
         assert served_certificate(running.admin) == second, "it is kept"
+
+
+def test_whether_to_renew_is_asked_again_and_again_also_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[datetime] = []
+
+    def renew(_: Hub, now: datetime) -> None:
+        asked.append(now)
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(server, "_RENEWAL_SECONDS", 0.01)
+    monkeypatch.setattr(Hub, "renew_certificate", renew)
+    with attacked_hub(tmp_path):
+        eventually(lambda: len(asked) > 1)
 
 
 def test_events_go_after_their_time_and_nothing_else_does(tmp_path: Path) -> None:
