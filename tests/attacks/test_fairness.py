@@ -135,7 +135,7 @@ def test_a_connection_that_comes_and_goes_leaves_nothing_behind(small: AttackedH
 def test_who_acts_as_somebody_else_has_the_turns_of_nobody_else(
     small: AttackedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Large bodies are read one after the other for each user: for the one who sent them."""
+    """Large bodies are read, and written, one after the other for each user: for the one who asks."""
     asked: list[str] = []
     place = Shares.place
 
@@ -148,7 +148,8 @@ def test_who_acts_as_somebody_else_has_the_turns_of_nobody_else(
     monkeypatch.setattr(Shares, "place", noted)
     acting = small.admin.with_headers(**{"Impersonate-User": "jane"})
     acting.ok("POST", MAPS, config_map("acted", text="x" * 100_000))
-    assert asked == ["/echelon-admin"]
+    assert acting.with_headers(Accept="application/yaml")("GET", f"{MAPS}/acted").status == 200
+    assert asked == ["/echelon-admin"] * 2
 
 
 @pytest.fixture(scope="module")
