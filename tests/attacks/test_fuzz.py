@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.fuzzing import NAMESPACE, Hostile, hostile, largest
-from tests.attacks.hub import AttackedHub, attacked_hub
+from tests.attacks.hub import TRIES, AttackedHub, attacked_hub, eventually
 from tests.budgets import Lives
 from tests.hub.api import Answer, Api, config_map
 
@@ -58,23 +58,35 @@ def test_no_request_costs_more_than_its_size_says(hub: AttackedHub, lives: Lives
         for request in hostile(seed):
             judge(hub, api, request, seed)
     hub.run(forget(hub))
-    grown = memory() / before
-    assert grown < GROWTH, f"{before / 1e6:.0f} MB, and {grown:.2f} times that after {len(lives.seen)} seeds"
+    seen: list[int] = []
+
+    def is_as_before() -> bool:
+        """Threads and connections let go of what they have when they get to it."""
+        seen.append(memory())
+        return seen[-1] < before * GROWTH
+
+    eventually(is_as_before, told=lambda: f"{before} bytes, and {seen[-1]} after {len(lives.seen)} seeds")
 
 
 def judge(hub: AttackedHub, api: Api, request: Hostile, seed: int) -> None:
-    hub.meter.reset()
-    began = time.process_time()
-    answer = send(api, request)
-    hub.run(asyncio.sleep(0))  # the step that sent the answer is over
-    spent = time.process_time() - began
     told = (
         f"seed {seed}: {request.what}, {request.size} bytes: {request.method} {request.path} {str(request.query)[:300]}"
     )
-    assert answer.status < 500 or answer.status in EXPECTED_FAILURES, f"{told}: {answer.data[:1000]!r}"
-    assert spent < ANSWER_SECONDS, f"{told}: {spent:.2f} s"
-    allowed = STEP_SECONDS + SECONDS_A_MIB * request.size / (1 << 20)
-    assert hub.meter.longest < allowed, f"{told}: a step of {hub.meter.longest:.3f} s, {allowed:.3f} s are allowed"
+    spent: list[float] = []
+
+    def attack() -> None:
+        began = time.process_time()
+        answer = send(api, request)
+        spent.append(time.process_time() - began)
+        assert answer.status < 500 or answer.status in EXPECTED_FAILURES, f"{told}: {answer.data[:1000]!r}"
+
+    try:
+        hub.steps(attack, STEP_SECONDS + SECONDS_A_MIB * request.size / (1 << 20))
+    except AssertionError as error:
+        raise AssertionError(f"{told}: {error}") from None
+    while min(spent) >= ANSWER_SECONDS and len(spent) < TRIES:  # a busy machine makes some longer, and not all
+        attack()
+    assert min(spent) < ANSWER_SECONDS, f"{told}: {spent} s"
 
 
 async def forget(hub: AttackedHub) -> None:

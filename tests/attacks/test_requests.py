@@ -7,7 +7,6 @@ client tells the two apart on any machine.
 import base64
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -223,33 +222,6 @@ def test_a_date_that_is_none_shows_as_such_in_everybodys_table(attacked: Api) ->
     )
     cells = {row["cells"][0]: row["cells"][1] for row in table["rows"]}
     assert {name for name, cell in cells.items() if cell == "<invalid>"} == {"bare", "day", "none"}
-
-
-def answers_meanwhile(attacked: Api, method: str, path: str, **query: str) -> int:
-    """Return how many other requests are answered while a slow one is."""
-    with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(attacked, method, path, **query)
-        count = 0
-        while not slow.done():
-            assert attacked("GET", "/healthz").data == b"ok"
-            count += 1
-        assert slow.result().status == 200
-    return count
-
-
-@pytest.fixture(scope="module")
-def crowded(attacked: Api) -> Api:
-    """The hub with many objects."""
-    for number in range(400):
-        data = {f"k{key}": "v" for key in range(100)}
-        attacked.ok("POST", MAPS, config_map(f"crowd-{number}", labels={"crowd": str(number)}, **data))
-    return attacked
-
-
-@pytest.mark.parametrize("form", ["application/yaml", "application/yaml;as=Table;v=v1;g=meta.k8s.io"])
-def test_others_are_answered_while_a_long_list_is_written_out(crowded: Api, form: str) -> None:
-    asking = crowded.with_headers(Accept=form)
-    assert answers_meanwhile(asking, "GET", MAPS, includeObject="Object") > 3
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

@@ -164,9 +164,9 @@ class Hub:
             limits=self.limits,
             metrics=HubMetrics(metrics.registry, self._stored),
         )
-        doors = Doors(gate.handle, self.settings.bounds.request_seconds)
-        self._web = web.Server(
-            doors.handle,
+        self._web = Doors(
+            gate.handle,
+            self.settings.bounds.request_seconds,
             handler_cancellation=True,
             access_log=None,
             logger=_wire_log,
@@ -175,7 +175,7 @@ class Hub:
             keepalive_timeout=120,
             auto_decompress=False,  # as in kube-apiserver: nothing that a client sends is larger than it looks
         )
-        await self._listen(doors.around(self._web))
+        await self._listen(self._web)
         for chore, name in (
             (self._renew_certificates(), "renewals of the certificate"),
             (expire_events(self._clusters, self.settings.event_seconds), "expiries of events"),

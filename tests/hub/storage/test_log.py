@@ -491,3 +491,28 @@ def test_full_sync_is_what_it_says(path: Path) -> None:
             await log.close()
 
     asyncio.run(scene())
+
+
+def test_many_who_ask_whether_it_can_be_written_share_one_try(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes need no place, and a disk that hangs would cost a thread for each of them."""
+    tried: list[None] = []
+    real = Log._try
+
+    def counted(log: Log) -> None:
+        tried.append(None)
+        real(log)
+
+    async def scene() -> None:
+        log = Log(path)
+        with log._database:  # as if the disk did not answer
+            asking = [asyncio.create_task(log.problem()) for _ in range(20)]
+            asking[3].cancel()  # it is not this one's alone
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        answers = await asyncio.gather(*asking, return_exceptions=True)
+        assert [answer for answer in answers if isinstance(answer, str)] == [""] * 19
+        assert len(tried) == 1
+        await log.close()
+
+    monkeypatch.setattr(Log, "_try", counted)
+    asyncio.run(scene())

@@ -1,10 +1,12 @@
 """Places for requests: nobody has more than a share, and nobody waits for more than one request of each other."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from echelon.hub.web.http import to_the_end
 from echelon.hub.web.shares import Shares
 from echelon.kube.errors import TooManyRequests
 
@@ -106,3 +108,28 @@ async def test_who_goes_away_while_waiting_leaves_nothing_behind() -> None:
     await asyncio.gather(first, last)
     assert office.begun == ["a", "c"]
     assert office.shares.taken == 0
+
+
+@in_loop
+async def test_work_that_cannot_be_stopped_keeps_its_place_when_nobody_waits_for_it_any_more() -> None:
+    """Whoever sends something large and goes, again and again, has one thread at work and not all."""
+    shares, begun, end = Shares(2, 1, waiting=9, patience=PATIENCE), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert end.wait(PATIENCE)
+
+    async def request() -> None:
+        async with shares.place("a"):
+            await to_the_end(work)
+
+    task = asyncio.create_task(request())
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    task.cancel()
+    await rounds(10)
+    seen = (shares.taken, task.done())
+    end.set()
+    assert seen == (1, False)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert shares.taken == 0

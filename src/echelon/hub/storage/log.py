@@ -123,6 +123,7 @@ class Log:
         self._failed: list[_Write] = []  # the loop has to hear of this before anything else is written
         self._trouble = ""  # why the last transaction failed
         self._worked = -math.inf  # when one was last stored
+        self._trying: asyncio.Future[None] | None = None
         self._closing = False
         self._waking: asyncio.AbstractEventLoop | None = None  # who is going to wake the writer
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -151,7 +152,9 @@ class Log:
         if self._thread is not None and not self._thread.is_alive() and not self._closing:
             return "the thread that writes has ended"
         if self._trouble or time.monotonic() - self._worked > _TRUSTED_SECONDS:
-            await asyncio.to_thread(self._try)
+            if self._trying is None or self._trying.done():
+                self._trying = asyncio.ensure_future(asyncio.to_thread(self._try))
+            await asyncio.shield(self._trying)  # one for all who ask: a disk may take its time, and threads are few
         return self._trouble
 
     def _try(self) -> None:

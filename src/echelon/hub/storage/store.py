@@ -50,6 +50,7 @@ class StaleWrite(Exception):
 
     def __init__(self, key: Key, expected: int, actual: int) -> None:
         super().__init__(f"{'/'.join(key)}: expected revision {expected}, found {actual}")
+        self.key = key
 
 
 class ObjectTooLarge(Exception):

@@ -12,7 +12,7 @@ from echelon.hub.storage.store import Entry
 from echelon.hub.verbs import reading
 from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.enforcing import enforce
-from echelon.hub.verbs.writing import latest, store_update
+from echelon.hub.verbs.writing import latest, on_newest, store_update
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
 
@@ -32,6 +32,10 @@ class Deleted:
 async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions, request: Request) -> Deleted:
     """Remove an object, or mark it and leave the rest to whoever holds a finalizer."""
     check_options(options)
+    return await on_newest(target, request, lambda: _delete(cluster, target, options, request))
+
+
+async def _delete(cluster: LogicalCluster, target: Target, options: DeleteOptions, request: Request) -> Deleted:
     strategy = strategy_of(target.resource)
     old = latest(cluster, target)
     _check_preconditions(target, old, options.preconditions)

@@ -1,12 +1,14 @@
 """The writing verbs: create, update and patch, on objects and on their status.
 
-A verb runs without an `await` from reading the latest state to handing the new object to the store; only the wait for
-durability comes after. So a write is atomic, and a patch never loses a race inside the server. Each verb returns what
-was stored; a dry run does all but store.
+A verb reads the latest state, makes a new object of it and hands that to the store, which refuses it if another write
+came first: rules and policies that are expensive pause, and others go on meanwhile. Whoever named no state does not
+care about the other write, so the verb then begins anew with the newest one, as kube-apiserver does. Each verb returns
+what was stored; a dry run does all but store.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +26,10 @@ from echelon.hub.verbs.admission import Request, Target
 from echelon.hub.verbs.enforcing import enforce
 from echelon.kube import errors
 
+T = TypeVar("T")
+
+# As in kube-apiserver: one, and five more.
+_TRIES = 6
 # A new name collides once in millions; several in a row mean that the prefix is used up.
 _NAME_TRIES = 8
 
@@ -62,11 +68,29 @@ async def create(cluster: LogicalCluster, target: Target, body: JSONObject, requ
         # Kubernetes does not take this for the client's mistake, so programs that look at the code see a 500.
         raise errors.ApiError("resourceVersion should not be set on objects to be created")
     obj["metadata"].pop("managedFields", None)
-    return await _create(cluster, target, obj, request)
+    try:
+        return await _create(cluster, target, obj, request)
+    except StaleWrite as taken:
+        raise errors.already_exists(target.resource.kind.plural, target.resource.kind.group, taken.key.name) from None
+
+
+async def on_newest(target: Target, request: Request, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Write, and do it all again with the newest state if somebody else wrote before it came to that."""
+    said = len(request.warnings)
+    for _ in range(_TRIES):
+        try:
+            return await attempt()
+        except StaleWrite:
+            del request.warnings[said:]  # the next attempt says its own
+    raise errors.stale(target.resource.kind.plural, target.resource.kind.group, target.name)
 
 
 async def update(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
-    """Replace an object by what the client sends, if nobody else wrote meanwhile."""
+    """Replace an object by what the client sends, if it still is in the state that the client names."""
+    return await on_newest(target, request, lambda: _replace(cluster, target, body, request))
+
+
+async def _replace(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
     kind = target.resource.kind
     new = admission.admit_body(target.resource, body, request)
     admission.check_namespace(target, new)
@@ -80,6 +104,10 @@ async def update(cluster: LogicalCluster, target: Target, body: JSONObject, requ
 
 async def patch(cluster: LogicalCluster, target: Target, change: Change, request: Request) -> Written:
     """Change an object by a function of its present state."""
+    return await on_newest(target, request, lambda: _patch(cluster, target, change, request))
+
+
+async def _patch(cluster: LogicalCluster, target: Target, change: Change, request: Request) -> Written:
     resource, old = target.resource, latest(cluster, target)
     before = resource.outgoing(old.object)
     changed = change(before)
@@ -139,6 +167,12 @@ async def server_side_apply(
     cluster: LogicalCluster, target: Target, config: JSONObject, request: Request, *, force: bool
 ) -> Written:
     """Make the object have what a manager wants, and forget what that manager no longer wants."""
+    return await on_newest(target, request, lambda: _apply(cluster, target, config, request, force=force))
+
+
+async def _apply(
+    cluster: LogicalCluster, target: Target, config: JSONObject, request: Request, *, force: bool
+) -> Written:
     resource, kind = target.resource, target.resource.kind
     config = admission.admit_config(resource, config, request)
     _check_size(config)
@@ -343,7 +377,8 @@ async def store_update(
 ) -> Entry:
     """Store a new state; the last finalizer of a deleted object takes the object with it.
 
-    `as_admitted`: admitting the state once more would not change it.
+    `as_admitted`: admitting the state once more would not change it. Raises `StaleWrite` if the old state is no longer
+    the latest.
     """
     if new["metadata"].get("deletionTimestamp") and strategy_of(target.resource).may_go(new):
         return await cluster.store.remove(old.key, target.resource.incoming(new), expected=old.revision)
@@ -360,8 +395,3 @@ async def _put(
         return await cluster.store.put(key, resource.incoming(obj), expected=expected, admitted_by=admitted_by)
     except ObjectTooLarge:
         raise _too_large() from None
-    except StaleWrite:
-        kind = target.resource.kind
-        if expected == 0:
-            raise errors.already_exists(kind.plural, kind.group, key.name) from None
-        raise errors.stale(kind.plural, kind.group, key.name) from None

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from echelon.hub.web import codec
-from echelon.hub.web.http import Call
+from echelon.hub.web.http import Call, to_the_end
 from echelon.kube import errors
 
 # What is larger takes more than some milliseconds to decode.
@@ -68,5 +68,5 @@ async def _received(call: Call, data: bytes, kind: str) -> AsyncIterator[codec.B
     if len(data) <= _AT_ONCE:
         yield codec.read(data, media, kind, look_for_repeated=look)
         return
-    async with call.limits.large.place(call.user.name):
-        yield await asyncio.to_thread(codec.read, data, media, kind, look_for_repeated=look)
+    async with call.limits.large.place(call.share):
+        yield await to_the_end(lambda: codec.read(data, media, kind, look_for_repeated=look))

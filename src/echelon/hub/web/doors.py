@@ -2,37 +2,46 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class Doors:
-    """Knows the connections that have not asked anything yet. What happens after the first answer is aiohttp's part."""
+class Doors(web.Server):
+    """Knows the connections that have not asked anything yet. What happens after the first answer is aiohttp's part.
 
-    def __init__(self, handle: Handle, seconds: float) -> None:
+    A connection counts from the end of its handshake, which has a limit of its own, to its first request or its end:
+    whoever comes and goes leaves nothing behind.
+    """
+
+    def __init__(self, handle: Handle, seconds: float, **options: Any) -> None:
+        super().__init__(self._asked, **options)
         self._handle = handle
         self._seconds = seconds
-        self._silent: dict[asyncio.Protocol, asyncio.TimerHandle] = {}
+        self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
-    def around(self, server: web.Server) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the server's connections."""
+    @property
+    def silent(self) -> int:
+        """How many connections have not asked anything."""
+        return len(self._silent)
 
-        def connect() -> asyncio.Protocol:
-            made = server()
-            self._silent[made] = asyncio.get_running_loop().call_later(self._seconds, self._close, made)
-            return made
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(handler, transport)
+        self._silent[handler] = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
 
-        return connect
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        self._forget(handler)
+        super().connection_lost(handler, exc)
 
-    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+    async def _asked(self, http: web.BaseRequest) -> web.StreamResponse:
         """Serve a request of a connection that is not silent any more."""
-        if (timer := self._silent.pop(http.protocol, None)) is not None:
-            timer.cancel()
+        self._forget(http.protocol)
         return await self._handle(http)
 
-    def _close(self, silent: web.RequestHandler) -> None:
-        del self._silent[silent]
-        if silent.transport is not None:
-            silent.transport.abort()
+    def _forget(self, handler: web.RequestHandler) -> None:
+        if (timer := self._silent.pop(handler, None)) is not None:
+            timer.cancel()

@@ -57,6 +57,7 @@ class Call:
     info: RequestInfo
     served: Served
     user: User
+    share: str  # whose requests this one is counted with: of who asks, whoever they act as
     limits: Limits
     warnings: list[str] = field(default_factory=list)  # for the answer's headers, whether it is good or bad
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
@@ -107,8 +108,9 @@ class Gate:
             user = _acting_as(http, served, asker)
             decision = _allow(served, info, user)
             endpoint = self._resources if info.is_resource else self._others
-            call = Call(http, info, served, user, self._limits, warnings, annotations)
-            async with self._place(info, asker):
+            share = f"{info.cluster}/{asker.name}"
+            call = Call(http, info, served, user, share, self._limits, warnings, annotations)
+            async with self._place(info, asker, share):
                 response = await endpoint(call)
                 await send(call, response)
         except errors.ApiError as error:
@@ -132,12 +134,12 @@ class Gate:
                 self._audit.record(msgspec.structs.replace(entry, annotations=annotations) if annotations else entry)
         return response
 
-    def _place(self, info: RequestInfo, asker: User) -> AbstractAsyncContextManager[None]:
+    def _place(self, info: RequestInfo, asker: User, share: str) -> AbstractAsyncContextManager[None]:
         """Return the place that a request takes. Administrators and probes always have one, as in Kubernetes."""
         if MASTERS in asker.groups or (not info.is_resource and info.path.strip("/").partition("/")[0] in ENDPOINTS):
             return nullcontext()
         shares = self._limits.watches if info.verb == "watch" else self._limits.requests
-        return shares.place(f"{info.cluster}/{asker.name}")
+        return shares.place(share)
 
     @staticmethod
     def _who(http: web.BaseRequest, served: Served) -> User:
@@ -228,8 +230,18 @@ def document(body: object, *, status: int = 200, headers: dict[str, str] | None 
 
 async def beside(call: Call, work: Callable[[], T]) -> T:
     """Do something that takes long beside the event loop, when it is the user's turn."""
-    async with call.limits.large.place(call.user.name):
-        return await asyncio.to_thread(work)
+    async with call.limits.large.place(call.share):
+        return await to_the_end(work)
+
+
+async def to_the_end(work: Callable[[], T]) -> T:
+    """Do something in a thread. It cannot be stopped, so who does not wait for it keeps the place until it is done."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.gather(running, return_exceptions=True)
+        raise
 
 
 async def send(call: Call, response: web.StreamResponse) -> None:
