@@ -64,9 +64,8 @@ def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] 
 
 
 def _live(world: World) -> str:
-    long = max(LONG, LOOPS * world.oracle.loop)
     world.plan_soon()
-    if not world.run_until(long, world.complete):
+    if not world.run_until(_long(world), world.complete):
         return _story(world, "was not born")
     world.begin()
     world.change(template="v2", partition=min(world.later_partition, world.wish.total))
@@ -85,7 +84,7 @@ def _live(world: World) -> str:
         if world.wish.template in world.pace.broken:
             world.change(template=f"v{rng.randint(100, 999)}")
     mended = world.now
-    if world.run_until(mended + long, world.complete):
+    if world.run_until(mended + _long(world), world.complete):
         return _rest(world)
     if world.wish.partition:
         waits = {each.wait for each in world.last.decisions.values()} if world.last else set()
@@ -94,9 +93,20 @@ def _live(world: World) -> str:
             return _story(world, "is stuck under a partition")
         world.waited_for_partition = True
         world.change(partition=0)
-        if world.run_until(world.now + long, world.complete):
+        if world.run_until(world.now + _long(world), world.complete):
             return _rest(world)
     return _story(world, "is stuck")
+
+
+def _long(world: World) -> float:
+    """Return how long it may take until a life is complete.
+
+    A budget of one pod lets pods move one by one, and each of them takes two pushes: where agents cannot tell, both
+    have to be heard of, and to settle.
+    """
+    loop, settle = world.oracle.loop, world.oracle.settle
+    one_by_one = 2 * world.wish.total * (loop + settle) if settle else 0.0
+    return max(LONG, LOOPS * loop, one_by_one)
 
 
 def _story(world: World, text: str) -> str:

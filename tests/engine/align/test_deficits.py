@@ -132,3 +132,13 @@ def test_a_pause_does_not_give_back_a_pod_that_is_about_to_go() -> None:
     assert found.slack.available < 0
     assert found.slack.pods < 0
     assert found.decisions["a"].grant == fewer
+
+
+def test_a_pause_that_takes_pods_mends_nothing_though_no_more_work_than_are_wanted() -> None:
+    # Shrunk to four, and let go to another template with four pods too many: to take those, a pause asks nobody which
+    # of the eight work. Which template the report is of is not known, so the floor is loose, and the sum overdrawn.
+    eight, four, surging = Grant(1, "v1", 8, 4, 3), Grant(2, "v1", 4, 4, 3), Grant(3, "v2", 4, 0, 4)
+    events = (eight, complete(eight), four, surging, view(surging, 4, 4, 4, observed=2, settled=None))
+    found = align(workload("v3", {"a": 4}, unavailable=0, surge=4), ledger(a=events), {}, 1.0)
+    assert found.slack.available < 0
+    assert found.decisions["a"].grant == surging

@@ -102,7 +102,7 @@ class Sums:
         if member.available > grant.least:
             return False
         healed = self.available - member.bounds.floor + grant.least
-        return self.repairing or healed >= 0
+        return self.repairing or (healed >= 0 and not _cuts(member, grant))
 
 
 def _promises_no_more(member: Member, grant: Grant) -> bool:
@@ -111,6 +111,15 @@ def _promises_no_more(member: Member, grant: Grant) -> bool:
     if present is None or grant.revision != present.revision or grant.replicas > present.replicas:
         return False
     return grant.partition >= min(present.partition, grant.replicas)
+
+
+def _cuts(member: Member, grant: Grant) -> bool:
+    """Tell whether a grant may resize several ReplicaSets of a member to fewer pods.
+
+    That asks nobody which pods work: those that start may stay, and those that are available go.
+    """
+    reach = member.reach
+    return isinstance(reach, DeploymentReach) and reach.under(grant).cuts > reach.cuts
 
 
 def _begins(member: Member, grant: Grant) -> bool:
