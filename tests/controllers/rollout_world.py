@@ -11,7 +11,7 @@ trip, in which it stores the revision. Who is stopped in between, by a pause of 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -40,7 +40,7 @@ from tests.controllers.hub import NS
 from tests.controllers.placement_world import create
 from tests.controllers.rollout_agents import DONE, Agents, conditions
 from tests.controllers.rollout_people import CLUSTERS, SEEN, SPARE, People, content_of, drawn_strategy, hash_of
-from tests.controllers.rollout_rules import WRITTEN, condition
+from tests.controllers.rollout_rules import WRITTEN, Attempt, condition
 from tests.controllers.rollout_witness import SLIP, Call, Refusal, Register, Watched, Witness
 from tests.controllers.rollout_words import seconds
 from tests.controllers.work_rules import Scene, version_of
@@ -205,7 +205,7 @@ class Observer:
         before = dict.fromkeys(_READ, commit.revision - 1)
         # Whose writes failed counts for everybody, whoever tried them and whatever became of that process.
         scene = self.scene(before)
-        scene = replace(scene, attempts={**scene.stored, **self.register.attempts})
+        scene = replace(scene, attempts=_together(scene, self.register.attempts))
         self.register.attempts.pop(cluster, None)
         why = self._why_not(scene, cluster, version, self.now)
         SEEN["start"] += 1
@@ -254,6 +254,8 @@ class Observer:
         attempts = dict(scene.attempts)
         for name, one in call.life.attempts.items():
             before = attempts.get(name)
+            if before is not None and _is_older(scene, before, one):
+                continue
             if one.since < until - SLIP:  # what another process tried before is stored, and counts from then
                 same = before is not None and before.version == one.version
                 attempts[name] = replace(one, since=before.since) if before is not None and same else one
@@ -261,6 +263,20 @@ class Observer:
 
 
 _READ = {SETS, WORKS, PLACEMENTS, DECISIONS, REVISIONS}
+
+
+def _together(scene: Scene, attempts: Mapping[str, Attempt]) -> dict[str, Attempt]:
+    """Return what is stored of writes that were not taken, and what else is known of them."""
+    stored = scene.stored
+    newer = {
+        each: one for each, one in attempts.items() if not (each in stored and _is_older(scene, stored[each], one))
+    }
+    return {**stored, **newer}
+
+
+def _is_older(scene: Scene, known: Attempt, one: Attempt) -> bool:
+    """Whether an attempt brought what nobody wants any more: one who leads no longer may still try that."""
+    return known.version == scene.wanted != one.version
 
 
 def observer_of(world: World) -> Observer:
