@@ -24,11 +24,14 @@ def duration(text: str) -> float | None:
     return None if text in ("", "None") else float(text.removesuffix("s"))
 
 
-def count(limit: int | str, total: int, default: int, others: int = 0) -> int:
-    """Return how many of a total a number or a percentage is. Of `others` nobody can say whether they still count."""
+def count(limit: int | str, total: int, default: int, others: int = 0, moving: int = 0) -> int:
+    """Return how many of a total a number or a percentage is. Of `others` nobody can say whether they still count.
+
+    More than there are is as many as there are, those included that somebody is only `moving`.
+    """
     total += others if isinstance(limit, str) else 0
     found = math.ceil(int(limit[:-1]) * total / 100) if isinstance(limit, str) else limit
-    return min(found if found > 0 else default, total)
+    return min(found if found > 0 else default, total + moving)
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,8 @@ class Limits:
     def soak(self) -> float:
         return 0.0 if self.kind == "All" else duration(self._said.get("minSuccessTime", "0")) or 0.0
 
-    def stages(self, selection: Selection, others: int = 0) -> tuple[Stage, ...]:
-        """Return the stages of a rollout; `others` clusters have something, and are in no decision."""
+    def stages(self, selection: Selection, others: int = 0, moving: int = 0) -> tuple[Stage, ...]:
+        """Return the stages of a rollout; `others` and `moving` clusters have something, and are in no decision."""
         sizes = {group: len(clusters) for group, clusters in selection.groups.items()}
         total = sum(sizes.values())
         if self.kind == "All":
@@ -122,7 +125,7 @@ class Limits:
             return tuple(Stage((group,), sizes[group], tolerated[group]) for group in order)
         mandatory = tuple(Stage((group,), sizes[group], 0) for group in sizes if group in first)
         rest = {group: size for group, size in sizes.items() if group not in first}
-        slots = count(self._said.get("maxConcurrency", 0), sum(rest.values()), self.concurrency, others)
+        slots = count(self._said.get("maxConcurrency", 0), sum(rest.values()), self.concurrency, others, moving)
         return (*mandatory, Stage(tuple(rest), slots, count(failures, total, 0, others)))
 
     def missing(self, selection: Selection, passed: Collection[str]) -> tuple[str, str] | None:
@@ -223,7 +226,7 @@ class Walk:
 
     @cached_property
     def _stages(self) -> tuple[Stage, ...]:
-        return self.limits.stages(self.selection, self.others)
+        return self.limits.stages(self.selection, self.others, len(self.unlisted))
 
     def _here(self, stage: Stage) -> dict[str, Found]:
         return {each: self.counts[each] for group in stage.groups for each in self.selection.groups[group]}
