@@ -34,7 +34,7 @@ SEEDS_VARIABLE = "ECHELON_SEEDS"
 SHARE_SECONDS = 30.0
 SHARE_SEEDS = 25
 Record = tuple[str, dict[int, str], float]  # of a share: its simulation, its seeds with digests, its seconds
-QUICK_SECONDS, FULL_SECONDS = 120.0, 2400.0  # of one processor, for everything in the table together
+QUICK_SECONDS, FULL_SECONDS = 120.0, 1200.0  # of one processor, for everything in the table together
 
 
 @dataclass(frozen=True)
@@ -52,40 +52,40 @@ class Budget:
 
 
 BUDGETS: Mapping[str, Budget] = {
-    "runtime": Budget(8, 3, 30),
-    "placement": Budget(24, 7, 240),
-    "placement in the past": Budget(4, 3, 20),
-    "work sets": Budget(8, 4, 40),
-    "crashes of work sets": Budget(10, 4, 40),
-    "rollouts": Budget(20, 10, 360),
-    "rollouts on real clusters": Budget(4, 4, 60),
-    "crashes of rollouts": Budget(32, 11, 360),
-    "policies": Budget(8, 4, 50),
-    "policies on real members": Budget(3, 4, 40),
-    "crashes of policies": Budget(24, 4, 60),
-    "leaving": Budget(3, 3, 30),
-    "agent": Budget(3, 3, 30),
-    "agent of a moving hub": Budget(3, 3, 30),
-    "crashes of an agent": Budget(10, 2, 30),
-    "crashes of an agent of a moving hub": Budget(8, 2, 30),
-    "policies on a cluster": Budget(3, 3, 30),
-    "crashes of policies on a cluster": Budget(8, 2, 30),
-    "configuration policies": Budget(3, 3, 40),
-    "crashes of configuration policies": Budget(8, 3, 30),
-    "federated budgets": Budget(44, 3, 60),
-    "federated workloads": Budget(3, 1, 60),
-    "crashes of federated workloads": Budget(4, 3, 60),
-    "federated workloads on a cluster": Budget(3, 2, 30),
-    "crashes of federated workloads on a cluster": Budget(8, 2, 30),
-    "propagation": Budget(8, 1, 30),
-    "pod cliques": Budget(6, 3, 60),
-    "pod clique sets": Budget(3, 2, 60),
-    "crashes of pod clique sets": Budget(4, 2, 60),
-    "leader election": Budget(4, 2, 30),
-    "leaders in processes": Budget(10, 6, 60, chained=True),
-    "kill -9 of the store": Budget(10, 5, 60, chained=True),
-    "kill -9 of the hub": Budget(3, 5, 60, chained=True),
-    "hostile requests": Budget(12, 1, 60),
+    "runtime": Budget(8, 3, 15),
+    "placement": Budget(24, 7, 120),
+    "placement in the past": Budget(4, 3, 10),
+    "work sets": Budget(8, 4, 20),
+    "crashes of work sets": Budget(10, 4, 20),
+    "rollouts": Budget(20, 10, 180),
+    "rollouts on real clusters": Budget(4, 4, 30),
+    "crashes of rollouts": Budget(32, 11, 180),
+    "policies": Budget(8, 4, 25),
+    "policies on real members": Budget(3, 4, 20),
+    "crashes of policies": Budget(24, 4, 30),
+    "leaving": Budget(3, 3, 15),
+    "agent": Budget(3, 3, 15),
+    "agent of a moving hub": Budget(3, 3, 15),
+    "crashes of an agent": Budget(10, 2, 15),
+    "crashes of an agent of a moving hub": Budget(8, 2, 15),
+    "policies on a cluster": Budget(3, 3, 15),
+    "crashes of policies on a cluster": Budget(8, 2, 15),
+    "configuration policies": Budget(3, 3, 20),
+    "crashes of configuration policies": Budget(8, 3, 15),
+    "federated budgets": Budget(44, 3, 30),
+    "federated workloads": Budget(3, 1, 30),
+    "crashes of federated workloads": Budget(4, 3, 30),
+    "federated workloads on a cluster": Budget(3, 2, 15),
+    "crashes of federated workloads on a cluster": Budget(8, 2, 15),
+    "propagation": Budget(8, 1, 15),
+    "pod cliques": Budget(6, 3, 30),
+    "pod clique sets": Budget(3, 2, 30),
+    "crashes of pod clique sets": Budget(4, 2, 30),
+    "leader election": Budget(4, 2, 15),
+    "leaders in processes": Budget(10, 6, 30, chained=True),
+    "kill -9 of the store": Budget(10, 5, 30, chained=True),
+    "kill -9 of the hub": Budget(3, 5, 30, chained=True),
+    "hostile requests": Budget(12, 1, 30),
 }
 
 
