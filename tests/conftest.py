@@ -1,8 +1,9 @@
 """What tests of every part need."""
 
+import logging
 import os
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from itertools import islice
 
 import pytest
@@ -68,6 +69,14 @@ def dealt(long: list[list[pytest.Item]], others: list[pytest.Item], workers: int
     rest = iter(others)
     order = [test for hand in hands for test in (*hand, *islice(rest, max(0, size - len(hand))))]
     return [*order, *rest]
+
+
+@pytest.fixture(autouse=True)
+def log_level_of_its_own() -> Iterator[None]:
+    """Put the level of the log back, which commands set: tests after one that ran a command here read warnings, too."""
+    before = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(before)
 
 
 @pytest.fixture

@@ -374,6 +374,7 @@ def test_a_seed_fails_in_the_same_way_each_time() -> None:
         assert caught.value.text == first.text
 
 
+@pytest.mark.full
 def test_same_seed_same_outcome_whatever_strings_hash_to() -> None:
     code = (
         "from tests.fleet.test_simulation import Replicas, scenario_of, simulate\n"
