@@ -9,11 +9,11 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.times import format_micro_time, parse_time
-from echelon.cli.rollout_kinds import RolloutKind
-from echelon.cli.rollout_reading import Found, references, stored_revisions
 from echelon.engine import rollout
 from echelon.engine.plan import Plan
 from echelon.kube.client import Reader
+from echelon.rollouts.kinds import RolloutKind
+from echelon.rollouts.reading import Found, references, stored_revisions
 
 GREETING = Kind("toys.example.com", "v1", "Greeting", "greetings", dict, short_names=("hi",), status=True)
 OWNER, HASH = "toys.example.com/greeting", "toys.example.com/hash"

@@ -22,13 +22,13 @@ from echelon.api.policy import GROUP, POLICY
 from echelon.api.policy_binding import PLACEMENT_BINDING
 from echelon.api.times import format_time
 from echelon.cli import main
-from echelon.cli.policy_reading import read_policy
 from echelon.engine.plan import Emit
 from echelon.engine.policy.plan import plan
 from echelon.kube.act import Failed, act
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.config import load
 from echelon.kube.http import HttpClient
+from echelon.rollouts.policy_reading import read_policy
 
 T = TypeVar("T")
 NAME = "audit"

@@ -25,13 +25,14 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.times import format_micro_time
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.cli import main, rollout_kinds
+from echelon.cli import main
 from echelon.engine.plan import Emit
 from echelon.engine.rollout import control
 from echelon.kube.act import Failed, act
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.config import load
 from echelon.kube.http import HttpClient
+from echelon.rollouts import kinds
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ class Toys:
 
 @pytest.fixture
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toys]:
-    monkeypatch.setattr(rollout_kinds, "ROLLOUT_KINDS", (*rollout_kinds.ROLLOUT_KINDS, ENTRY))
+    monkeypatch.setattr(kinds, "ROLLOUT_KINDS", (*kinds.ROLLOUT_KINDS, ENTRY))
     hub = HubProcess(tmp_path, ["--memory"])
     hub.start()
     found = Toys(hub)
@@ -220,8 +221,8 @@ def test_groups_of_several_placements_are_approved_with_their_placement(toys: To
 
 def test_a_kind_that_the_hub_does_not_serve_has_no_rollouts(toys: Toys, monkeypatch: pytest.MonkeyPatch) -> None:
     unserved = replace(ENTRY, kind=replace(GREETING, kind="Farewell", plural="farewells"))
-    monkeypatch.setattr(rollout_kinds, "ROLLOUT_KINDS", (unserved, ENTRY))
+    monkeypatch.setattr(kinds, "ROLLOUT_KINDS", (unserved, ENTRY))
     assert NAME in toys.rollout("list")
     assert "rolling out" in toys.rollout("status", NAME)
-    monkeypatch.setattr(rollout_kinds, "ROLLOUT_KINDS", (unserved,))
+    monkeypatch.setattr(kinds, "ROLLOUT_KINDS", (unserved,))
     toys.rollout("list", code=1)

@@ -13,13 +13,13 @@ from tests.controllers.clique_world import NS, CliqueWorld, clique, group, now, 
 from echelon.api.base import JSONObject
 from echelon.api.grove import POD_CLIQUE_SET
 from echelon.cli import main, rollout_outdated
-from echelon.cli.rollout_clique_sets import is_applied_by_work, read_set_view
-from echelon.cli.rollout_kinds import find, find_all
-from echelon.cli.rollout_picture import LEFT, Picture
 from echelon.cli.rollout_tree import headline, tree
 from echelon.cli.terminal import plain
 from echelon.engine.pod_clique.outdated import choose, outdated_pods
 from echelon.engine.rollout import control
+from echelon.rollouts.clique_sets import is_applied_by_work, read_set_view
+from echelon.rollouts.kinds import find, find_all
+from echelon.rollouts.picture import LEFT, Picture
 
 MIXED = set_of(
     clique("front", 3, minAvailable=2),
@@ -74,7 +74,9 @@ def test_a_set_is_shown_replica_by_replica_down_to_the_pods_that_are_not_fine() 
             assert f"○ {name}  outdated on " in shown
         assert max(map(len, lines(drawn))) <= 80
         assert "echelon rollout outdated w -n apps lists the pods that are left" in headline(drawn)
-        assert [(each.name, each.picture(now()).state) for each in await find_all(world.client, NS)] == [("w", LEFT)]
+        assert [(each.name, each.picture(now()).state) for each in await find_all(world.client, NS, print)] == [
+            ("w", LEFT)
+        ]
 
     told(story)
 

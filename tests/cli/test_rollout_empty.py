@@ -3,7 +3,7 @@
 import pytest
 from tests.engine.work_set.world import PlacementState, World
 
-from echelon.cli.rollout_picture import COMPLETE, DONE, FINISHED, HELD, MISCONFIGURED, NO_CLUSTERS, Picture, draw
+from echelon.rollouts.picture import COMPLETE, DONE, FINISHED, HELD, MISCONFIGURED, NO_CLUSTERS, Picture, draw
 
 
 def drawn(world: World) -> Picture:

@@ -5,10 +5,10 @@ import pytest
 from tests.engine.work_set.world import PlacementState, World, progressive
 
 from echelon.api.work import ManifestWork
-from echelon.cli.rollout_picture import Picture, draw
 from echelon.cli.rollout_tree import headline
-from echelon.cli.rollout_work_sets import found_work_set
 from echelon.engine.rollout import control
+from echelon.rollouts.picture import Picture, draw
+from echelon.rollouts.work_sets import found_work_set
 
 
 def drawn(world: World) -> Picture:

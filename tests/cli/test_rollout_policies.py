@@ -11,16 +11,16 @@ from tests.controllers.work_world import per_group, progressive
 
 from echelon.api.policy import POLICY
 from echelon.api.rbac import ROLE, ROLE_BINDING
-from echelon.cli.policy_reading import read_policy
-from echelon.cli.rollout_picture import Picture
-from echelon.cli.rollout_policies import found_policy
-from echelon.cli.rollout_reading import Found
 from echelon.cli.rollout_tree import headline, tree
 from echelon.cli.terminal import plain
 from echelon.engine.rollout import control
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Reader
+from echelon.rollouts.picture import Picture
+from echelon.rollouts.policies import found_policy
+from echelon.rollouts.policy_reading import read_policy
+from echelon.rollouts.reading import Found
 
 Story = Callable[[PolicyWorld], Awaitable[None]]
 DEVELOPER = User("developer")

@@ -4,7 +4,10 @@ from collections import Counter
 
 import pytest
 
-from echelon.cli.rollout_picture import (
+from echelon.cli.rollout_tree import Screen, headline, tree
+from echelon.cli.terminal import plain
+from echelon.engine.placement.decisions import GroupKey
+from echelon.rollouts.picture import (
     DONE,
     FAILED,
     MOVING,
@@ -17,9 +20,6 @@ from echelon.cli.rollout_picture import (
     ObjectLine,
     Picture,
 )
-from echelon.cli.rollout_tree import Screen, headline, tree
-from echelon.cli.terminal import plain
-from echelon.engine.placement.decisions import GroupKey
 
 
 def group(index: int, name: str, *clusters: ClusterLine, active: bool = False, message: str = "") -> GroupLine:

@@ -1,6 +1,5 @@
 """How federated workloads look in `echelon rollout`: named by their template, with pods and budget for each cluster."""
 
-import click
 import pytest
 from tests.controllers.hub import NS, now
 from tests.controllers.propagation_world import policy, respec
@@ -8,16 +7,17 @@ from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
 
 from echelon.api.override import OVERRIDE_POLICY
 from echelon.api.rbac import ROLE, ROLE_BINDING
-from echelon.cli.rollout_kinds import find, find_all
-from echelon.cli.rollout_picture import Picture
 from echelon.cli.rollout_tree import tree
-from echelon.cli.rollout_verbs import _removal
 from echelon.cli.terminal import plain
 from echelon.engine.rollout import control
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Reader
 from echelon.kube.errors import NotFound
+from echelon.rollouts.kinds import find, find_all
+from echelon.rollouts.picture import Picture
+from echelon.rollouts.refusals import Refused
+from echelon.rollouts.steering import removal_of
 
 SIZES = {"c1": 4, "c2": 6}
 
@@ -63,7 +63,7 @@ def test_it_is_named_by_its_template_and_shows_the_pods_and_the_budget_of_every_
 
 
 async def all_of(world: WorkloadWorld) -> list[Picture]:
-    return [each.picture(now()) for each in await find_all(world.hub.client, NS)]
+    return [each.picture(now()) for each in await find_all(world.hub.client, NS, print)]
 
 
 def test_a_pause_is_for_the_binding_and_the_picture_says_that_everybody_waits() -> None:
@@ -122,13 +122,13 @@ def test_the_loss_that_a_policy_without_clusters_would_bring_can_be_approved() -
         world.start()
         await world.finish()
         _, found = await find(world.hub.client, "deployment/web", NS)
-        with pytest.raises(click.ClickException, match="no removal is held"):
-            _removal(found)
+        with pytest.raises(Refused, match="no removal is held"):
+            removal_of(found, now())
         await respec(world.hub, placement={"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prdo"}}}})
         await world.settle()
         assert await world.said("Scheduled") == ("False", "RemovalHeld")
         _, found = await find(world.hub.client, "deployment/web", NS)
-        await world.annotate(_removal(found))
+        await world.annotate(removal_of(found, now())[0])
         await world.settle(600)
         assert await world.works() == {}
 
@@ -142,7 +142,7 @@ def test_a_deployment_that_nothing_propagates_is_told_so() -> None:
             await find(world.hub.client, "deployment/web", NS)
         with pytest.raises(NotFound, match=r'deployment or .* "web" not found'):
             await find(world.hub.client, "web", NS)
-        with pytest.raises(click.ClickException, match="there are manifestworkreplicaset, policy, deployment"):
+        with pytest.raises(Refused, match="there are manifestworkreplicaset, policy, deployment"):
             await find(world.hub.client, "gizmo/web", NS)
 
     told(story)

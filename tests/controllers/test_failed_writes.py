@@ -12,12 +12,12 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.cli.rollout_kinds import find
-from echelon.cli.rollout_picture import Picture, draw
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, FailedWrite, decode
 from echelon.hub.controllers import run_controllers
 from echelon.kube.client import DeleteOptions
 from echelon.kube.errors import ApiError, Forbidden, Invalid, TooManyRequests, Unavailable
+from echelon.rollouts.kinds import find
+from echelon.rollouts.picture import Picture, draw
 from tests.controllers.hub import NS
 from tests.controllers.refusing import Refusal, Refusing, start_refusing
 from tests.controllers.work_world import WorkWorld, progressive, told

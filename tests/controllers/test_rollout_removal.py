@@ -11,13 +11,13 @@ from echelon.api.cluster import MANAGED_CLUSTER, MANAGED_CLUSTER_SET_BINDING
 from echelon.api.events import EVENT
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.work import MANIFEST_WORK
-from echelon.cli.rollout_kinds import find
-from echelon.cli.rollout_picture import Picture, draw
 from echelon.controllers.settings import ControllerSettings
 from echelon.engine.cluster_health import UNAVAILABLE
 from echelon.engine.rollout.thresholds import Threshold
 from echelon.fleet.loop import running
 from echelon.kube.errors import Unavailable
+from echelon.rollouts.kinds import find
+from echelon.rollouts.picture import Picture, draw
 from tests.controllers.hub import NS
 from tests.controllers.strict import STRICT
 from tests.controllers.work_world import TRUSTING, Groups, WorkWorld, told

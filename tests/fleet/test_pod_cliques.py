@@ -21,7 +21,6 @@ from echelon.api.podgangs import GROUP as GANGS
 from echelon.api.registry import by_gvk
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.cli.rollout_kinds import find
 from echelon.controllers.running import Controllers
 from echelon.fleet.local import agent_user, register
 from echelon.fleet.loop import run, running
@@ -35,6 +34,7 @@ from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.client import MergePatch
 from echelon.kube.metrics import Metrics
+from echelon.rollouts.kinds import find
 from tests.controllers.clique_world import NS, SETTINGS, CliqueWorld, clique, clique_world, group, set_of
 from tests.controllers.strict import STRICT, end
 from tests.fleet.test_leaving import NS as HUB_NS

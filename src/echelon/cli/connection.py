@@ -16,6 +16,7 @@ from echelon.kube.credentials import CredentialsUnavailable
 from echelon.kube.errors import ApiError
 from echelon.kube.http import HttpClient
 from echelon.kube.kubeconfig import ConfigError
+from echelon.rollouts.refusals import Refused
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def errors_said() -> Iterator[None]:
     except click.ClickException as error:
         if type(error) is not click.ClickException:  # about what somebody typed
             raise
+        raise click.ClickException("\n".join(map(clean, error.message.split("\n")))) from error
+    except Refused as error:
         raise click.ClickException("\n".join(map(clean, error.message.split("\n")))) from error
     except (ApiError, ConfigError, CredentialsUnavailable, ssl.SSLError, OSError, TimeoutError) as error:
         raise click.ClickException(clean(str(error)) or type(error).__name__) from error

@@ -17,14 +17,14 @@ from echelon.api.base import JSONObject
 from echelon.cli.examples import example
 from echelon.cli.hub import write_kubeconfig
 from echelon.cli.process import run, stop_on_signals
-from echelon.cli.rollout_kinds import find
-from echelon.cli.rollout_picture import COMPLETE, FINISHED, Picture
 from echelon.cli.rollout_tree import Screen, tree
 from echelon.cli.terminal import echo
 from echelon.cli.up import say, started
 from echelon.fleet.local import Local, Settings
 from echelon.kube.client import ApplyPatch, Client
 from echelon.kube.errors import NotFound
+from echelon.rollouts.kinds import find
+from echelon.rollouts.picture import COMPLETE, FINISHED, Picture
 
 _NAME, _NAMESPACE = "storefront", "shop"
 _FLEET = (

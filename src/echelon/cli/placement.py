@@ -10,12 +10,7 @@ import msgspec
 import yaml
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import (
-    ADD_ON_PLACEMENT_SCORE,
-    MANAGED_CLUSTER,
-    MANAGED_CLUSTER_SET,
-    MANAGED_CLUSTER_SET_BINDING,
-)
+from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.printing import human_duration
@@ -24,13 +19,10 @@ from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, listed, output_option, print_document
 from echelon.cli.terminal import echo
-from echelon.engine.placement.current import owners_of
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation, explain
-from echelon.engine.placement.scheduler import Observed, Scheduler
-from echelon.engine.placement.slices import read_slice, recall
-from echelon.kube.cache import key_of
-from echelon.kube.client import Client, MergePatch
+from echelon.kube.client import MergePatch
+from echelon.rollouts.placements import read_scheduler
 
 namespace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "-n", "--namespace", default="", help="Namespace; that of the context if not given."
@@ -186,7 +178,7 @@ async def _explain(
     connection: Connection, wanted: str | Placement, namespace: str, clusters: Sequence[str]
 ) -> list[Explanation]:
     async with connection.open() as client:
-        scheduler = await _scheduler(client)
+        scheduler = await read_scheduler(client)
         placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
     scheduler.placement(placement)
     key = Key(placement.metadata.namespace, placement.metadata.name)
@@ -194,25 +186,6 @@ async def _explain(
         raise click.ClickException(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
     schedule = scheduler.schedule(key, datetime.now(UTC))
     return [] if schedule is None else explain(schedule, scheduler.fleet, clusters or None)
-
-
-async def _scheduler(client: Client) -> Scheduler:
-    """Return the engine, knowing everything that the hub has, but for what placements ask for."""
-    owned: dict[str, list[PlacementDecision]] = {}
-    for decision in (await client.list(PLACEMENT_DECISION)).items:
-        for owner in owners_of(decision):
-            owned.setdefault(owner, []).append(decision)
-    observed = Observed(
-        (await client.list(MANAGED_CLUSTER)).items,
-        (await client.list(MANAGED_CLUSTER_SET)).items,
-        (await client.list(MANAGED_CLUSTER_SET_BINDING)).items,
-        (await client.list(ADD_ON_PLACEMENT_SCORE)).items,
-        decided={
-            key_of(each): recall(map(read_slice, owned.get(each.metadata.uid, ()))).clusters
-            for each in (await client.list(PLACEMENT)).items
-        },
-    )
-    return Scheduler.of(observed, datetime.now(UTC))
 
 
 async def _regroup(connection: Connection, name: str, namespace: str) -> None:

@@ -15,14 +15,15 @@ from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.placement import namespace_option
 from echelon.cli.policy_changes import Preview, preview_of
-from echelon.cli.policy_reading import ROOTS, PolicyReading, read_policy, read_replicas
-from echelon.cli.policy_state import clusters_of, ways_of_policy
-from echelon.cli.rollout_kinds import find_document, readable
-from echelon.cli.rollout_policies import found_policy
 from echelon.cli.rollout_tree import columns
 from echelon.cli.terminal import echo
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.kube.client import Reader
+from echelon.rollouts.kinds import find_document, readable
+from echelon.rollouts.policies import found_policy
+from echelon.rollouts.policy_reading import ROOTS, PolicyReading, read_policy, read_replicas
+from echelon.rollouts.policy_state import clusters_of, ways_of_policy
+from echelon.rollouts.refusals import Refused
 
 
 @click.group()
@@ -51,7 +52,7 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, outpu
         try:
             with readable(POLICY, document):
                 found.append(msgspec.convert(document, RawPolicy))
-        except click.ClickException as error:  # which says nothing against the others
+        except Refused as error:  # which says nothing against the others
             echo(error.message, err=True)
     listed = [policy_views.list_document(each) for each in found]
     if is_document(output):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.policy import PendingChange, TemplateDetails
-from echelon.cli.policy_reading import PolicyReading
-from echelon.cli.rollout_policies import details_of, kinds_of_templates, newest_message
 from echelon.engine.policy.replica import Replica
 from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import is_waiting
+from echelon.rollouts.policies import details_of, kinds_of_templates, newest_message
+from echelon.rollouts.policy_reading import PolicyReading
 
 MOST_LISTED = 20  # changes of a template that a status has room for
 _MORE = "more changes are pending than are listed"  # what a template's report says beside a list that was cut

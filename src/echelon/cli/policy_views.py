@@ -9,8 +9,15 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.printing import human_duration
 from echelon.api.times import parse_time
-from echelon.cli.policy_reading import whole_status
-from echelon.cli.policy_state import (
+from echelon.cli.rollout_tree import counts_of, revision_of, with_message, wrapped
+from echelon.cli.terminal import style
+from echelon.engine.policy.bindings import PLACEMENT_KIND
+from echelon.engine.policy.raw_policy import RawPolicy
+from echelon.engine.rollout.model import Phase
+from echelon.engine.rollout.reasons import names
+from echelon.rollouts.picture import Picture
+from echelon.rollouts.policy_reading import whole_status
+from echelon.rollouts.policy_state import (
     COMPLIANT,
     NON_COMPLIANT,
     PENDING,
@@ -22,13 +29,6 @@ from echelon.cli.policy_state import (
     counted,
     total,
 )
-from echelon.cli.rollout_picture import Picture
-from echelon.cli.rollout_tree import counts_of, revision_of, with_message, wrapped
-from echelon.cli.terminal import style
-from echelon.engine.policy.bindings import PLACEMENT_KIND
-from echelon.engine.policy.raw_policy import RawPolicy
-from echelon.engine.rollout.model import Phase
-from echelon.engine.rollout.reasons import names
 
 _NAMED = 10  # clusters that are named unless all are asked for
 _BAD = (NON_COMPLIANT, PENDING)

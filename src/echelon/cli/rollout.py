@@ -5,6 +5,7 @@ import difflib
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -16,9 +17,12 @@ from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.placement import namespace_option
-from echelon.cli.rollout_kinds import RolloutKind, find, find_all
 from echelon.cli.rollout_outdated import outdated
-from echelon.cli.rollout_picture import (
+from echelon.cli.rollout_tree import Screen, columns, tree
+from echelon.cli.terminal import echo, style
+from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.rollouts.kinds import RolloutKind, find, find_all
+from echelon.rollouts.picture import (
     COMPLETE,
     DONE,
     FAILED,
@@ -30,10 +34,8 @@ from echelon.cli.rollout_picture import (
     Picture,
     document,
 )
-from echelon.cli.rollout_reading import Found
-from echelon.cli.rollout_tree import Screen, columns, tree
-from echelon.cli.terminal import echo, style
-from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.rollouts.reading import Found
+from echelon.rollouts.steering import pick
 
 
 @click.group()
@@ -180,7 +182,7 @@ async def _picture(connection: Connection, name: str, namespace: str) -> Picture
 
 async def _pictures(connection: Connection, namespace: str) -> list[Picture]:
     async with connection.open() as client:
-        found = await find_all(client, namespace)
+        found = await find_all(client, namespace, partial(echo, err=True))
     return [each.picture(datetime.now(UTC)) for each in found]
 
 
@@ -215,9 +217,9 @@ async def _diff(
 ) -> Sequence[str]:
     _, found = await _found(connection, name, namespace)
     stored = found.subject.revisions
-    after = verbs.pick(stored, newer, stored[-1] if stored else None, found.title)
+    after = pick(stored, newer, stored[-1] if stored else None, found.title)
     earlier = [each for each in stored if each.number < after.number]
-    before = verbs.pick(stored, older, earlier[-1] if earlier else None, found.title)
+    before = pick(stored, older, earlier[-1] if earlier else None, found.title)
     old, new = (f"revision {each.number} ({each.revision})" for each in (before, after))
     return list(difflib.unified_diff(_yaml(before), _yaml(after), old, new, lineterm=""))
 

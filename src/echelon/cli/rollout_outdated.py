@@ -15,13 +15,13 @@ from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.placement import namespace_option
-from echelon.cli.rollout_clique_sets import CliqueSet, read_set_view
 from echelon.cli.terminal import echo
 from echelon.engine.pod_clique.outdated import Choice, OutdatedPod, choose, outdated_pods
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.thresholds import NotAThreshold, Threshold
 from echelon.kube.client import Client, DeleteOptions, Preconditions
 from echelon.kube.errors import Conflict, NotFound
+from echelon.rollouts.clique_sets import CliqueSet, read_set_view
 
 _KINDS = (POD_CLIQUE_SET.singular, POD_CLIQUE_SET.plural, *POD_CLIQUE_SET.short_names, POD_CLIQUE_SET.resource)
 

@@ -9,7 +9,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from echelon.cli.rollout_picture import (
+from echelon.cli.terminal import control, echo, joined, plain, style
+from echelon.rollouts.picture import (
     COMPLETE,
     DONE,
     FAILED,
@@ -28,7 +29,6 @@ from echelon.cli.rollout_picture import (
     ObjectLine,
     Picture,
 )
-from echelon.cli.terminal import control, echo, joined, plain, style
 
 WIDTH = 80
 _BAR = 40

@@ -10,9 +10,6 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.work import MANIFEST_WORK, ManifestCondition, ManifestWork
-from echelon.cli.rollout_picture import DONE, FAILED, MOVING, ObjectLine
-from echelon.cli.rollout_reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
-from echelon.cli.rollout_told import UNSEEN, told_holdings
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.work_set.content import TEMPLATE, read_content
 from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of
@@ -20,6 +17,9 @@ from echelon.engine.work_set.subject import choose_works, subject_of
 from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
+from echelon.rollouts.picture import DONE, FAILED, MOVING, ObjectLine
+from echelon.rollouts.reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
+from echelon.rollouts.told import UNSEEN, told_holdings
 
 _STATES = (
     ("Applied", "False", FAILED),

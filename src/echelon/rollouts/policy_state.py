@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from echelon.api.policy import PolicyStatus
-from echelon.cli.policy_reading import PolicyReading
-from echelon.cli.rollout_policies import details_of, is_fresh, kinds_of_templates, newest_message
 from echelon.engine.policy.bindings import Way, selected_by
 from echelon.engine.policy.content import ENFORCE
 from echelon.engine.policy.record import Record
@@ -15,6 +13,8 @@ from echelon.engine.policy.subject import contents_of, is_waiting
 from echelon.engine.policy.view import PolicyView
 from echelon.engine.rollout.model import Phase
 from echelon.engine.rollout.reasons import names
+from echelon.rollouts.policies import details_of, is_fresh, kinds_of_templates, newest_message
+from echelon.rollouts.policy_reading import PolicyReading
 
 COMPLIANT, NON_COMPLIANT, PENDING, UNKNOWN = "Compliant", "NonCompliant", "Pending", "Unknown"
 STATES = (NON_COMPLIANT, PENDING, UNKNOWN, COMPLIANT)  # the worst first

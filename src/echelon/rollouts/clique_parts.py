@@ -5,12 +5,12 @@ from datetime import datetime
 
 from echelon.api.base import JSONObject
 from echelon.api.grovestatus import PodCliqueSetStatus
-from echelon.cli.rollout_picture import DONE, FAILED, MOVING, OUTDATED, WAITING, Line
 from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique.pod_facts import PodFacts
 from echelon.engine.pod_clique.standing import CliqueStanding, GroupStanding, ReplicaStanding, Unit
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.work.health_state import items, part, text
+from echelon.rollouts.picture import DONE, FAILED, MOVING, OUTDATED, WAITING, Line
 
 _BREACHED = "MinAvailableBreached"
 

@@ -19,8 +19,6 @@ from echelon.api.kinds import Kind
 from echelon.api.kruise import CLONE_SET
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, ClusterGrant, RolloutLedgerStatus
-from echelon.cli.rollout_picture import DONE, MOVING, WAITING, ObjectLine
-from echelon.cli.rollout_reading import Found, Template, outcomes_of, references, stored_revisions
 from echelon.engine.align import BadStrategy, Wait
 from echelon.engine.conditions import find_condition
 from echelon.engine.rollout.references import PlacementReference
@@ -38,6 +36,8 @@ from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.picture import DONE, MOVING, WAITING, ObjectLine
+from echelon.rollouts.reading import Found, Template, outcomes_of, references, stored_revisions
 
 TEMPLATES: tuple[Kind[Any], ...] = (DEPLOYMENT, STATEFUL_SET, CLONE_SET, DAEMON_SET)
 _UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"

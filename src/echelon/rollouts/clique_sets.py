@@ -12,25 +12,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
-import click
-
 from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.core import POD
 from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET
 from echelon.api.kinds import Kind
 from echelon.api.work import APPLIED_MANIFEST_WORK
-from echelon.cli.rollout_clique_parts import count, parts_of
-from echelon.cli.rollout_picture import (
-    COMPLETE,
-    DELETING,
-    LEFT,
-    MISCONFIGURED,
-    PAUSED,
-    ROLLING_OUT,
-    Picture,
-)
-from echelon.cli.rollout_reading import Found
 from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique import revisions as stored
 from echelon.engine.pod_clique.names import PART_OF
@@ -45,6 +32,18 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
+from echelon.rollouts.clique_parts import count, parts_of
+from echelon.rollouts.picture import (
+    COMPLETE,
+    DELETING,
+    LEFT,
+    MISCONFIGURED,
+    PAUSED,
+    ROLLING_OUT,
+    Picture,
+)
+from echelon.rollouts.reading import Found
+from echelon.rollouts.refusals import Refused
 
 _UNSEEN = "its pods may not be read, so nothing is known of them but what its cliques count"
 _NO_SOAK = "pods of a set do not soak; what is rolled next follows from minAvailable and maxUnavailable"
@@ -232,7 +231,7 @@ def _undo(body: JSONObject, revisions: Iterable[SetRevision], chosen: StoredRevi
     try:
         return stored.undo(body, revision)
     except CannotUndo as error:
-        raise click.ClickException(str(error)) from error
+        raise Refused(str(error)) from error
 
 
 def _images(clique: JSONObject) -> Sequence[str]:

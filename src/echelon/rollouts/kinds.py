@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
-import click
 import msgspec
 
 from echelon.api.base import JSONObject
@@ -18,18 +17,18 @@ from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.cli.policy_reading import ROOTS
-from echelon.cli.rollout_clique_sets import describe_cliques, read_clique_set
-from echelon.cli.rollout_policies import copy_of, describe_content, read_rollout
-from echelon.cli.rollout_reading import Found, OneLook
-from echelon.cli.rollout_work_sets import describe_template, read_work_set
-from echelon.cli.rollout_workloads import TEMPLATES, describe_images, name_of_binding, read_workload
-from echelon.cli.terminal import echo
 from echelon.engine.policy import content as policy_content
 from echelon.engine.rollout.history import rollback_patch
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
+from echelon.rollouts.clique_sets import describe_cliques, read_clique_set
+from echelon.rollouts.policies import copy_of, describe_content, read_rollout
+from echelon.rollouts.policy_reading import ROOTS
+from echelon.rollouts.reading import Found, OneLook
+from echelon.rollouts.refusals import Refused
+from echelon.rollouts.work_sets import describe_template, read_work_set
+from echelon.rollouts.workloads import TEMPLATES, describe_images, name_of_binding, read_workload
 
 _Undo: TypeAlias = Callable[[StoredRevision], list[JSONObject]]
 
@@ -100,7 +99,7 @@ async def find_document(client: Reader, named: str, namespace: str) -> tuple[Rol
     of, _, name = named.rpartition("/")
     kinds = [each for each in ROLLOUT_KINDS if each.names(of, name)]
     if not kinds:
-        raise click.ClickException(f"there are no rollouts of kind {of}; there are {', '.join(_called(ROLLOUT_KINDS))}")
+        raise Refused(f"there are no rollouts of kind {of}; there are {', '.join(_called(ROLLOUT_KINDS))}")
     found: list[tuple[RolloutKind, JSONObject, str]] = []
     refused: list[ApiError] = []
     for each in kinds:
@@ -113,10 +112,10 @@ async def find_document(client: Reader, named: str, namespace: str) -> tuple[Rol
         await _missing(client, kinds, name, namespace, refused)
     if len(found) > 1:
         there = ", ".join(title for _, _, title in found)
-        raise click.ClickException(f"there are several rollouts {name} in namespace {namespace}: {there}")
+        raise Refused(f"there are several rollouts {name} in namespace {namespace}: {there}")
     entry, document, _ = found[0]
     if told := entry.copy_of(document):
-        raise click.ClickException(told)
+        raise Refused(told)
     return entry, document
 
 
@@ -133,7 +132,7 @@ def readable(kind: Kind[Any], document: JSONObject) -> Iterator[None]:
     except msgspec.ValidationError as error:
         meta = document["metadata"]
         name = f"{kind.singular} {meta['namespace']}/{meta['name']}"
-        raise click.ClickException(f"{name} cannot be read: {error}") from error
+        raise Refused(f"{name} cannot be read: {error}") from error
 
 
 async def _missing(
@@ -160,8 +159,11 @@ async def _missing(
     raise NotFound(f'{there} "{name}" not found in namespace {namespace}')
 
 
-async def find_all(client: Reader, namespace: str) -> list[Found]:
-    """Read the rollouts of a namespace, or of all if none is named; of the kinds that the hub serves."""
+async def find_all(client: Reader, namespace: str, tell: Callable[[str], None]) -> list[Found]:
+    """Read the rollouts of a namespace, or of all if none is named; of the kinds that the hub serves.
+
+    `tell` hears of those that cannot be read.
+    """
     found: list[Found] = []
     refused: list[ApiError] = []
     client = OneLook(client)  # what several of them have around them is read once
@@ -175,8 +177,8 @@ async def find_all(client: Reader, namespace: str) -> list[Found]:
             try:
                 with readable(each.kind, document):
                     found.append(await each.read(client, document))
-            except click.ClickException as error:  # which says nothing against the others
-                echo(error.message, err=True)
+            except Refused as error:  # which says nothing against the others
+                tell(error.message)
     if len(refused) == len(ROLLOUT_KINDS):
         raise _most_telling(refused)
     return found

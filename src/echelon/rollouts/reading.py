@@ -12,7 +12,6 @@ from echelon.api.kinds import Kind
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.rollout import RolloutStrategy, RolloutSummary
-from echelon.cli.rollout_picture import DELETING, DISABLED, ObjectLine, Picture, draw
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.rollout.conditions import BLOCKED, NOT_BOUND, WRITE_FAILED
 from echelon.engine.rollout.failed_writes import FAILED_WRITES, decode
@@ -22,6 +21,7 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject, WriteOutcomes
 from echelon.kube.client import Event, ListOptions, Page, Reader, WatchOptions
 from echelon.kube.errors import NotFound
+from echelon.rollouts.picture import DELETING, DISABLED, ObjectLine, Picture, draw
 
 T = TypeVar("T")
 

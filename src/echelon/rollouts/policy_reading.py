@@ -21,8 +21,6 @@ from echelon.api.policy import POLICY, PolicyStatus
 from echelon.api.policy_binding import PLACEMENT_BINDING, POLICY_SET
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.times import parse_time
-from echelon.cli.policy_told import placed_clusters, told_replicas
-from echelon.cli.rollout_reading import outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.engine.policy.bindings import PLACEMENT_KIND, PlacementName, Way, ways_of
 from echelon.engine.policy.content import PolicyContent, read_content
 from echelon.engine.policy.kept_fields import OWN_FIELDS, PENDING_CHANGES, STRATEGY, kept_fields
@@ -38,6 +36,8 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import UnreadableHolding
 from echelon.kube.client import Page, Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
+from echelon.rollouts.policy_told import placed_clusters, told_replicas
+from echelon.rollouts.reading import outcomes_of, references, stored_revisions, unbound_clusters
 
 T = TypeVar("T")
 

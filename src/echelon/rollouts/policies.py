@@ -6,9 +6,6 @@ from datetime import UTC, datetime
 
 from echelon.api.base import JSONObject
 from echelon.api.policy import TemplateDetails
-from echelon.cli.policy_reading import PolicyReading, read_policy, root_of_replica
-from echelon.cli.rollout_picture import DONE, FAILED, MOVING, WAITING, ObjectLine
-from echelon.cli.rollout_reading import Found
 from echelon.engine.policy.content import ACTION, TEMPLATES
 from echelon.engine.policy.plan import refusal_of
 from echelon.engine.policy.raw_policy import RawPolicy
@@ -17,6 +14,9 @@ from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import contents_of, is_waiting, subject_of
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Reader
+from echelon.rollouts.picture import DONE, FAILED, MOVING, WAITING, ObjectLine
+from echelon.rollouts.policy_reading import PolicyReading, read_policy, root_of_replica
+from echelon.rollouts.reading import Found
 
 _STATES = {"Compliant": DONE, "NonCompliant": FAILED}
 NOT_REPORTED = "not reported on yet"

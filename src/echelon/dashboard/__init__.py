@@ -1,0 +1,1 @@
+"""The fleet in a browser, with the rights of whoever looks."""
