@@ -98,7 +98,7 @@ def capture(*, connection: Connection, output: Path) -> None:
     else:
         text = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, encoding="utf-8")
     if str(output) == "-":
-        click.get_binary_stream("stdout").write(text)
+        click.echo(text, nl=False)
     else:
         output.write_bytes(text)
         echo(f"{output}: {len(found.of(MANAGED_CLUSTER))} clusters, {len(found.objects)} objects", err=True)

@@ -43,11 +43,17 @@ class RolloutPlan:
     longest: timedelta | None = None
     contents: tuple["ContentChange", ...] = ()
     note: str = ""
+    caused: bool = True  # by the change; else it is what the rollout does anyhow
 
     @property
     def differs(self) -> bool:
         """Whether anything comes of the change."""
-        return self.forecast.changes or bool(self.membership)
+        return self.caused and (self.forecast.changes or bool(self.membership) or self.is_stopped)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether something is in its way already."""
+        return any(each.stops_now for each in self.obstacles)
 
     @property
     def title(self) -> str:
@@ -134,7 +140,8 @@ class RolloutPlans:
         asked = concern.of(entry.kind, key) or (
             after.template is not None and concern.of(after.kind, Key(key.namespace, after.name))
         )
-        if not asked and not change and not _differs(before, after):
+        caused = bool(change) or _differs(before, after)
+        if not asked and not caused:
             return None
         return RolloutPlan(
             after.kind,
@@ -148,6 +155,7 @@ class RolloutPlans:
             longest(subject, self._now, foreseen),
             contents_of(before.subject if before is not None else None, subject, foreseen),
             after.note,
+            caused,
         )
 
     async def _before(self, entry: RolloutKind, key: Key) -> Found | None:
@@ -235,4 +243,6 @@ def _differs(before: Found | None, after: Found) -> bool:
     if before is None:
         return True
     was, is_ = before.subject, after.subject
-    return (was.revision, was.references, was.problem) != (is_.revision, is_.references, is_.problem)
+    if (was.revision, was.references, was.problem) != (is_.revision, is_.references, is_.problem):
+        return True
+    return was.metadata.annotations != is_.metadata.annotations  # by which people steer it

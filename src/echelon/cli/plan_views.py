@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import yaml
@@ -54,11 +55,11 @@ def lines_of(plan: ChangePlan, *, everything: bool = False) -> Iterator[str]:
 
 
 def _summary(plan: ChangePlan) -> str:
-    moving = sum(each.differs for each in plan.rollouts)
-    getting = {cluster for each in plan.rollouts for cluster in each.forecast.starting}
-    losing = {cluster for each in plan.rollouts for cluster in (*each.forecast.removed, *each.forecast.held)}
+    moved = [each.forecast for each in plan.rollouts if each.differs]
+    getting = {cluster for each in moved for cluster in each.starting}
+    losing = {cluster for each in moved for cluster in (*each.removed, *each.held)}
     parts = [_count(sum(each.differs for each in plan.changed), "object changes", "objects change")]
-    parts.append(_count(moving, "rollout moves", "rollouts move"))
+    parts.append(_count(len(moved), "rollout moves", "rollouts move"))
     if getting:
         parts.append(_count(len(getting), "cluster gets something", "clusters get something"))
     if losing:
@@ -92,14 +93,14 @@ def _placement(found: PlacementForecast, *, everything: bool) -> Iterator[str]:
 
 def membership(change: MembershipChange, *, everything: bool = False) -> Iterator[str]:
     """Walk the lines that tell who comes, goes and moves."""
-    for group in dict.fromkeys(change.coming.values()):
+    for group in sorted(set(change.coming.values())):
         names = [name for name, where in change.coming.items() if where == group]
         yield from _members(f"    + {len(names):>4} come to {title(group)}: ", names, everything=everything)
     for move in dict.fromkeys((each.before, each.after) for each in change.moving):
         names = [each.cluster for each in change.moving if (each.before, each.after) == move]
         head = f"    ~ {len(names):>4} move from {title(move[0])} to {title(move[1])}: "
         yield from _members(head, names, everything=everything)
-    for group in dict.fromkeys(change.going.values()):
+    for group in sorted(set(change.going.values())):
         names = [name for name, where in change.going.items() if where == group]
         head = f"    - {len(names):>4} leave {title(group)}: "
         yield from (style(line, fg="red") for line in _members(head, names, everything=everything))
@@ -112,10 +113,14 @@ def _rollout(plan: RolloutPlan, *, everything: bool) -> Iterator[str]:
     if before is not None and before.revision == foreseen.revision:
         revision = f" {foreseen.revision}, as it is"
     yield style(f"{sign} {plan.title}", bold=True)
+    if not plan.caused and foreseen.changes:
+        yield "    not because of this change: it is on its way already"
     yield f"    revision{revision}"
     if plan.note:
         yield from _wrapped(plan.note, "    ! ")
-    yield from membership(plan.membership, everything=everything)
+    # Who comes is in a wave below.
+    change = replace(plan.membership, coming={}) if foreseen.starting else plan.membership
+    yield from membership(change, everything=everything)
     if foreseen.inspected:
         yield f"    first {_count(len(foreseen.inspected), 'cluster')} only look at it, before anybody is enforced"
     yield from waves(foreseen.waves, everything=everything)

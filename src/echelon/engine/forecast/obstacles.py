@@ -135,7 +135,8 @@ def _limits(name: str, way: tuple[Stage, ...], kind: StrategyType) -> Iterator[O
     tolerated = {stage.tolerated for stage in rest}
     where = "in a group" if kind is StrategyType.PER_GROUP else "in all"
     few = str(max(tolerated)) if len(tolerated) == 1 else f"{min(tolerated)} to {max(tolerated)}, by the group's size,"
-    count = "any cluster fails" if tolerated == {0} else f"more than {few} clusters fail {where}"
+    noun = "cluster fails" if tolerated == {1} else "clusters fail"
+    count = "any cluster fails" if tolerated == {0} else f"more than {few} {noun} {where}"
     yield Obstacle(Stopper.BUDGET, f"{name}: nobody starts any more when {count}")
 
 
