@@ -80,8 +80,10 @@ class Found:
 class OneLook:
     """A reader that asks for nothing twice. It is for one look: what it says grows old."""
 
-    def __init__(self, client: Reader) -> None:
+    def __init__(self, client: Reader, *, contents: bool = False) -> None:
+        """With `contents`, what is in the namespaces of all clusters is kept, too."""
         self._client = client
+        self._contents = contents
         self._known: dict[object, asyncio.Future[Any]] = {}
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
@@ -90,7 +92,9 @@ class OneLook:
 
     async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
         """Return the objects of a namespace, or of all when it is empty."""
-        if kind.namespaced and not namespace:  # the contents of a fleet, of which everybody asks for others
+        if (
+            kind.namespaced and not namespace and not self._contents
+        ):  # the contents of a fleet, of which everybody asks for others
             return await self._client.list(kind, namespace, **options)
         what = (kind, namespace, *sorted(options.items()))
         return await self._once(what, lambda: self._client.list(kind, namespace, **options))
