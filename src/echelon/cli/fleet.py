@@ -32,12 +32,12 @@ from echelon.api.rollout_ledger import ROLLOUT_LEDGER
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.connection import Connection, connected
-from echelon.cli.rollout_workloads import TEMPLATES
 from echelon.cli.terminal import echo
 from echelon.engine.pod_clique.names import PART_OF
 from echelon.fleet.capture import Capture, captured, to_document
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.workloads import TEMPLATES
 
 # Whatever a plan looks at. Where a label stands beside a kind, only such objects are of interest.
 CAPTURED: tuple[tuple[Kind[Any], str], ...] = (

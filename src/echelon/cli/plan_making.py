@@ -17,11 +17,11 @@ from echelon.cli.change_files import Document
 from echelon.cli.plan_fleet import FleetPlan, read_fleet
 from echelon.cli.plan_propagation import propagated
 from echelon.cli.plan_rollouts import Concern, RolloutPlan, RolloutPlans
-from echelon.cli.rollout_reading import OneLook
 from echelon.engine.forecast.model import ALL_WELL, Assumptions
 from echelon.engine.forecast.placements import PlacementForecast
 from echelon.kube.client import Reader
 from echelon.kube.snapshot import Overlay
+from echelon.rollouts.reading import OneLook
 
 _BINDING_KINDS = (PLACEMENT_BINDING, POLICY_SET, PLACEMENT_RULE, MANAGED_CLUSTER_SET_BINDING)
 

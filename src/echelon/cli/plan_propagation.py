@@ -17,8 +17,6 @@ from echelon.api.placement import PLACEMENT
 from echelon.api.propagation import CLUSTER_PROPAGATION_POLICY, PROPAGATION_POLICY
 from echelon.api.rollout import RolloutStrategy
 from echelon.cli.plan_fleet import FleetPlan
-from echelon.cli.rollout_reading import references
-from echelon.cli.rollout_workloads import TEMPLATES, name_of_binding
 from echelon.engine.plan import Create, Patch
 from echelon.engine.workload.affinity import affinity_match
 from echelon.engine.workload.choosing import Chosen, Standing, choose, follow
@@ -28,6 +26,8 @@ from echelon.engine.workload.propagation_view import PropagationView, holder_of,
 from echelon.engine.workload.selecting import Policy, claiming
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
+from echelon.rollouts.reading import references
+from echelon.rollouts.workloads import TEMPLATES, name_of_binding
 
 T = TypeVar("T")
 _Changes = Mapping[str, Mapping[Key, JSONObject | None]]

@@ -16,8 +16,6 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.plan_fleet import FleetPlan
-from echelon.cli.rollout_kinds import ROLLOUT_KINDS, RolloutKind, readable
-from echelon.cli.rollout_reading import Found
 from echelon.engine.forecast.course import forecast
 from echelon.engine.forecast.membership import MembershipChange, membership_change
 from echelon.engine.forecast.model import ALL_WELL, Assumptions, Forecast
@@ -26,6 +24,8 @@ from echelon.engine.placement.decisions import DecisionGroups
 from echelon.engine.rollout.subject import Subject
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.kinds import ROLLOUT_KINDS, RolloutKind, readable
+from echelon.rollouts.reading import Found
 
 
 @dataclass(frozen=True)
