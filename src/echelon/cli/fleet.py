@@ -1,13 +1,11 @@
 """`echelon fleet`: write down what a fleet is like, to plan and to simulate where there is no hub."""
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import (
@@ -32,6 +30,7 @@ from echelon.api.rollout_ledger import ROLLOUT_LEDGER
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.connection import Connection, connected
+from echelon.cli.output import print_document, to_text
 from echelon.cli.terminal import echo
 from echelon.engine.pod_clique.names import PART_OF
 from echelon.fleet.capture import Capture, captured, to_document
@@ -68,7 +67,6 @@ CAPTURED: tuple[tuple[Kind[Any], str], ...] = (
     (CONTROLLER_REVISION, ""),
 )
 _PAGE = 1000
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @click.group()
@@ -93,14 +91,10 @@ def capture(*, connection: Connection, output: Path) -> None:
     """
     found = asyncio.run(_captured(connection))
     document = to_document(found)
-    if output.suffix == ".json":
-        text = json.dumps(document, ensure_ascii=False, indent=1).encode()
-    else:
-        text = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, encoding="utf-8")
     if str(output) == "-":
-        click.echo(text, nl=False)
+        print_document(document, "yaml")
     else:
-        output.write_bytes(text)
+        output.write_text(to_text(document, "json" if output.suffix == ".json" else "yaml"), encoding="utf-8")
         echo(f"{output}: {len(found.of(MANAGED_CLUSTER))} clusters, {len(found.objects)} objects", err=True)
     for resource, why in sorted(found.unseen.items()):
         echo(f"{resource} are left out: {why}", err=True)

@@ -29,11 +29,15 @@ def is_document(output: str) -> bool:
 
 def print_document(document: JSON, output: str) -> None:
     """Print a value as JSON or YAML."""
+    click.echo(to_text(document, output), nl=False)
+
+
+def to_text(document: JSON, output: str) -> str:
+    """Return a value as JSON or YAML in which nothing makes a terminal do anything."""
     if output == "json":
-        click.echo(escaped(json.dumps(document, indent=2, ensure_ascii=False)))
-    else:
-        text = _yaml(document, allow_unicode=True)
-        click.echo(text if is_clean(text) else _yaml(document, allow_unicode=False), nl=False)
+        return escaped(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
+    text = _yaml(document, allow_unicode=True)
+    return text if is_clean(text) else _yaml(document, allow_unicode=False)
 
 
 def _yaml(document: JSON, *, allow_unicode: bool) -> str:
