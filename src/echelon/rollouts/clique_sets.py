@@ -21,7 +21,7 @@ from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique import revisions as stored
 from echelon.engine.pod_clique.names import PART_OF
-from echelon.engine.pod_clique.outdated import Standing, stand
+from echelon.engine.pod_clique.outdated import SetAge, stand
 from echelon.engine.pod_clique.pod_facts import read_pod
 from echelon.engine.pod_clique.revisions import CannotUndo, SetRevision
 from echelon.engine.pod_clique.set_spec import Settings
@@ -63,7 +63,7 @@ class CliqueSet:
     note: str = ""  # what could not be seen
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> SetAge:
         """Where each part of it stands."""
         return stand(self.view)
 
@@ -181,7 +181,7 @@ def _fields(entry: JSONObject) -> JSONObject:
     return fields if isinstance(fields, dict) else {}
 
 
-def _state(found: CliqueSet, standing: Standing) -> tuple[str, str]:
+def _state(found: CliqueSet, standing: SetAge) -> tuple[str, str]:
     reading = found.view.set
     meta, status, spec = reading.metadata, reading.status, reading.spec
     if meta.deletion_timestamp:
