@@ -21,6 +21,7 @@ from echelon.kube.metrics import Metrics
 from tests.controllers.hub import NS, now
 from tests.controllers.test_workloads import begun
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
+from tests.engine.align.members import Pace
 
 
 async def taint(world: WorkloadWorld, cluster: str) -> None:
@@ -321,5 +322,24 @@ def test_a_binding_that_is_made_again_takes_its_works_over() -> None:
             notes = work.spec.workload.manifests[0]["metadata"]["annotations"]
             assert notes["echelon.dev/binding-uid"] == binding.metadata.uid
             assert int(notes[PUSH_ID]) > 2
+
+    told(story)
+
+
+def test_a_restarted_controller_asks_whether_a_cluster_is_really_left_and_goes_on() -> None:
+    """Where no placement is named there are no decisions to ask for: the binding itself is asked for all the same."""
+
+    async def story(world: WorkloadWorld) -> None:
+        world.pace = Pace(sync=0.01, start=(1.0, 1.0), end=0.01)
+        await begun(world, of_deployment(1, 0))
+        world.budgets(9, 10)
+        world.limits.agents["c2"].cut = True
+        await world.rebind({"c1": 10})
+        await world.settle(1)
+        await world.restart()
+        await world.settle(1)
+        world.limits.agents["c2"].cut = False  # its reports are newer than what the new process saw of bindings
+        await world.settle(30)  # less than caches take to learn by themselves how new they are
+        assert list(await world.works()) == ["c1"]
 
     told(story)
