@@ -191,6 +191,30 @@ def test_a_refused_push_frees_its_grant_is_told_and_is_tried_again_later() -> No
     told(story)
 
 
+def test_a_new_cluster_that_takes_nothing_holds_up_nobody_else() -> None:
+    """Nothing is there that could act on anything: what it was granted is known, namely nothing."""
+
+    async def story(world: WorkloadWorld) -> None:
+        await begun(world)
+        await world.join("c3")
+        world.limits.agents["c3"].refuses = lambda manifest: "no such image" if "web:3" not in str(manifest) else ""
+        await world.rebind({"c1": 4, "c2": 4, "c3": 2})
+        await world.settle(60)
+        world.budgets(8, 11)
+        figures = await world.figures()
+        assert (figures["c3"].wait, figures["c3"].ceiling) == ("ClusterUnreachable", 0)
+        assert "no such image" in figures["c3"].message
+        await world.upgrade("2")
+        await world.settle(700)  # and it is asked again meanwhile
+        assert world.pods() == {"c1": "0/0, 4/4", "c2": "0/0, 4/4"}
+        assert (await world.figures())["c1"].wait == ""
+        await world.upgrade("3")
+        await world.finish()
+        assert world.pods() == {"c1": "0/0, 4/4", "c2": "0/0, 4/4", "c3": "0/0, 2/2"}
+
+    told(story)
+
+
 def test_another_template_is_not_kept_back_by_a_refusal_of_the_last() -> None:
     async def story(world: WorkloadWorld) -> None:
         await begun(world)
