@@ -280,7 +280,7 @@ class Store:
         if self._keep_objects:
             stamped = with_shared_parts(stamped, before.decoded if before is not None else like)
             labels = stamped["metadata"].get("labels") or _NO_LABELS
-            entry = Entry(key, revision, created, labels, None, stamped, admitted_by)
+            entry = Entry(key, revision, created, labels, None, stamped, admitted_by, length=len(encoded))
         else:
             entry = Entry(key, revision, created, _shared(metadata.get("labels")), encoded, None, admitted_by)
         change = Change(kind, revision, entry, before)
@@ -360,7 +360,8 @@ class Store:
         kind = _DELETED if not row.created else _MODIFIED if before else _ADDED
         created = row.created or (before.created if before is not None else row.revision)
         encoded = None if self._keep_objects else row.value
-        return Change(kind, row.revision, Entry(key, row.revision, created, _shared(labels), encoded, decoded), before)
+        entry = Entry(key, row.revision, created, _shared(labels), encoded, decoded, length=len(row.value))
+        return Change(kind, row.revision, entry, before)
 
 
 class _Metadata(msgspec.Struct):
