@@ -115,8 +115,8 @@ def _container_trouble(status: JSONObject) -> PodTrouble | None:
 def _pulling(status: JSONObject, message: str) -> str:
     """Name the image, and why it cannot be had if the kubelet says more than that it waits."""
     image = text(status, "image")
-    named = f'image "{image}"' if image else ""
     told = message.removeprefix(f'Back-off pulling image "{image}"').removeprefix(": ").removeprefix("ErrImagePull: ")
+    named = f'image "{image}"' if image and image not in told else ""
     return ": ".join(filter(None, (named, told)))
 
 
