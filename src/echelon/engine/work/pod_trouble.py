@@ -106,7 +106,8 @@ def _container_trouble(status: JSONObject) -> PodTrouble | None:
             return None
         return _trouble(CRASHES, text(terminated, "reason") or "Error", _exit(terminated), name)
     if before and number(before, "exitCode") != _ENDED_WELL and state.get("running") is not None:
-        return _trouble(CRASHES, "Restarted", _exit(before), name)
+        # It runs for a moment between two crashes; whoever looks just then should not tell something else.
+        return _trouble(CRASHES, "CrashLoopBackOff", _exit(before), name)
     if reason and reason not in _ALMOST:
         return _trouble(STARTING, reason, text(waiting, "message"), name)
     return None
