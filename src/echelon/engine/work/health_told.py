@@ -11,7 +11,7 @@ from dataclasses import replace
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestWorkStatus
 from echelon.engine.conditions import ConditionStamp, find_condition, set_condition
-from echelon.engine.work.health_state import Degraded, Health, Healthy
+from echelon.engine.work.health_state import UNOBSERVED, Degraded, Health, Healthy
 from echelon.engine.work.pod_trouble import one_line
 from echelon.engine.work.rules import RULE_REASONS
 
@@ -49,15 +49,17 @@ def told(health: Health, cause: str, warnings: str, *, whole: bool) -> Health:
 
 
 def unwell(status: ManifestWorkStatus, generation: int) -> list[tuple[int, bool]]:
-    """Return the places of manifests whose objects are not well, and whether they have failed; these come first."""
-    found = [
-        (each.resource_meta.ordinal, condition.type == "Degraded")
-        for each in status.resource_status.manifests
-        for condition in each.conditions
-        if condition.type in HEALTH_CONDITIONS
-        and (condition.status, condition.observed_generation) == ("True", generation)
-    ]
-    places = {place: max(degraded for other, degraded in found if other == place) for place, _ in found}
+    """Return the places of manifests whose objects are not well, and whether they have failed; these come first.
+
+    What its controller has not looked at yet has nothing below it that would tell something about its spec.
+    """
+    places: dict[int, bool] = {}
+    for each in status.resource_status.manifests:
+        for said in each.conditions:
+            known = (said.status, said.observed_generation) == ("True", generation) and said.reason != UNOBSERVED
+            if known and said.type in HEALTH_CONDITIONS:
+                place = each.resource_meta.ordinal
+                places[place] = places.get(place, False) or said.type == "Degraded"
     return sorted(places.items(), key=lambda each: (not each[1], each[0]))
 
 
