@@ -1,9 +1,9 @@
 """`echelon placement`: look at placements, ask why a cluster was or was not chosen, have groups cut again."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 import msgspec
@@ -16,20 +16,18 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, Plac
 from echelon.api.printing import human_duration
 from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection, connected, namespace_option
+from echelon.cli.exit_codes import Ended, ExitCode
 from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.program import Group
 from echelon.cli.terminal import echo
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation, explain
 from echelon.kube.client import MergePatch
 from echelon.rollouts.placements import read_scheduler
 
-namespace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-n", "--namespace", default="", help="Namespace; that of the context if not given."
-)
 
-
-@click.group()
+@click.group(cls=Group)
 def placement() -> None:
     """Look at placements, and ask why."""
 
@@ -183,7 +181,7 @@ async def _explain(
     scheduler.placement(placement)
     key = Key(placement.metadata.namespace, placement.metadata.name)
     if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:
-        raise click.ClickException(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
+        raise Ended(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found", ExitCode.NOT_FOUND)
     schedule = scheduler.schedule(key, datetime.now(UTC))
     return [] if schedule is None else explain(schedule, scheduler.fleet, clusters or None)
 

@@ -17,6 +17,7 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.core import POD
 from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET
 from echelon.api.kinds import Kind
+from echelon.api.times import format_time
 from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique import revisions as stored
@@ -157,6 +158,8 @@ def draw_set(found: CliqueSet, revision: str, now: datetime) -> Picture:
         found.note,
         parts=parts_of(standing.replicas, found.pods, status, on_delete=on_delete, now=now),
         noun="pods",
+        created=meta.creation_timestamp or "",
+        time=format_time(now),
     )
 
 
@@ -223,6 +226,8 @@ def _stored(revision: SetRevision) -> StoredRevision:
         completed="",
         content={"template": revision.template},
         owner=revision.owner,
+        created=revision.created,
+        cause=revision.cause,
     )
 
 

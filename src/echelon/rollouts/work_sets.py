@@ -20,6 +20,7 @@ from echelon.engine.work_set.subject import choose_works, subject_of
 from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
+from echelon.rollouts.images import images_of
 from echelon.rollouts.picture import DONE, FAILED, MOVING, ObjectLine
 from echelon.rollouts.reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.rollouts.told import UNSEEN, told_holdings
@@ -83,7 +84,9 @@ def found_work_set(view: WorkSetView, works: Sequence[ManifestWork]) -> Found:
 def describe_template(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one."""
     template: Any = (revision.content or {}).get(TEMPLATE, {})
-    return {"manifests": len(template.get("workload", {}).get("manifests", []))}
+    manifests = template.get("workload", {}).get("manifests", [])
+    images = dict.fromkeys(image for each in manifests if isinstance(each, dict) for image in images_of(each))
+    return {"manifests": len(manifests), "images": ", ".join(images) or None}
 
 
 def _warned(works: Sequence[ManifestWork]) -> str:

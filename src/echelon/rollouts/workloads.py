@@ -36,6 +36,7 @@ from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.images import images_of
 from echelon.rollouts.picture import DONE, MOVING, WAITING, ObjectLine
 from echelon.rollouts.reading import Found, Template, outcomes_of, references, stored_revisions
 
@@ -95,10 +96,7 @@ def name_of_binding(name: str, template: Kind[Any]) -> str:
 
 def describe_images(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one: its images."""
-    pods = (revision.content or {}).get("template")
-    spec = pods.get("spec") if isinstance(pods, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    images = [str(each.get("image", "")) for each in containers or () if isinstance(each, dict)]
+    images = dict.fromkeys(images_of((revision.content or {}).get("template")))
     return {"images": ", ".join(images) or None}
 
 

@@ -10,7 +10,7 @@ from echelon.api.times import parse_time
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.milestones import NO_MILESTONES, Milestones, read_milestones
 from echelon.engine.rollout.secret_data import without_secrets
-from echelon.engine.rollout.stored_revision import GENERATION_ANNOTATION, StoredRevision
+from echelon.engine.rollout.stored_revision import CAUSE_ANNOTATION, GENERATION_ANNOTATION, StoredRevision
 from echelon.engine.rollout.subject import Subject
 
 LIMIT = 10  # revisions that are kept
@@ -64,7 +64,8 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
     meta = subject.metadata
     owner = {**subject.kind.owner_reference(meta.name, meta.uid), "controller": True}
     owned = {"ownerReferences": [owner]}
-    numbered = {GENERATION_ANNOTATION: str(meta.generation)}
+    numbered: dict[str, object] = {GENERATION_ANNOTATION: str(meta.generation)}
+    cause: dict[str, object] = {CAUSE_ANNOTATION: subject.cause or None}
     writes: list[Write] = [
         _patch(each, meta.namespace, {"metadata": {"annotations": {GENERATION_ANNOTATION: None}, **owned}})
         for each in subject.revisions
@@ -77,7 +78,7 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
                 "name": f"{meta.name}-{subject.revision}",
                 "namespace": meta.namespace,
                 "labels": dict(subject.revision_labels),
-                "annotations": numbered,
+                "annotations": numbered | (cause if subject.cause else {}),
                 **owned,
             },
             "data": {"spec": without_secrets(subject.content)[0]},
@@ -85,8 +86,10 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
         }
         writes.append(Create(CONTROLLER_REVISION, body, meta.namespace))
     elif history.present.number != history.number or history.present.owner != meta.uid:
-        change = {"metadata": {"annotations": numbered, **owned}, "revision": history.number}
+        change = {"metadata": {"annotations": numbered | cause, **owned}, "revision": history.number}
         writes.append(_patch(history.present, meta.namespace, change))
+    elif history.present.cause != subject.cause:  # it is often told only after the change, as with kubectl annotate
+        writes.append(_patch(history.present, meta.namespace, {"metadata": {"annotations": cause}}))
     return tuple(writes)
 
 

@@ -18,6 +18,7 @@ from echelon.engine.align import Wait as BudgetWait
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, PlacementView
+from echelon.engine.rollout.stored_revision import cause_of
 from echelon.engine.rollout.strategy import StrategyType
 from echelon.engine.rollout.subject import Holding, Subject
 from echelon.engine.work.health_state import part, text
@@ -49,6 +50,7 @@ def subject_of(view: WorkloadView, templates: Templates, holdings: Mapping[str, 
         noun=NOUN,
         revision=templates.revision,
         content=content_of(templates.base, templates.interpreter),
+        cause=cause_of(part(view.template or {}, "metadata", "annotations")),
         references=(reference_of(view),),
         holdings=holdings,
         unreadable=view.unread,
