@@ -15,6 +15,7 @@ from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.signing import Signer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.catalogue.catalogue import Catalogue
+from echelon.hub.machines import Machines
 from echelon.hub.policy.index import BINDINGS, POLICIES, Policies
 from echelon.hub.storage.store import Change, Key, Store
 from echelon.kube.client import EventType
@@ -43,6 +44,7 @@ class LogicalCluster:
     random: Random = field(default_factory=SystemRandom)
     accounts: AccountTokens | None = None  # who signs the tokens of its service accounts
     signer: Signer | None = None  # who signs the certificates that are approved here
+    machines: Machines | None = None  # who answers for its nodes
     catalogue: Catalogue = field(default_factory=Catalogue)
     authorizer: Authorizer = field(default_factory=Authorizer)
     policies: Policies = field(default_factory=Policies)
