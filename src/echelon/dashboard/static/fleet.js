@@ -131,3 +131,11 @@ function grouped(rows, by) {
   return [...groups].sort(([one, [first]], [other, [second]]) => (first === second ? (one === "none") - (other === "none") || one.localeCompare(other, "en", { numeric: true }) : first - second))
     .map(([title, [, members]]) => [title, members.sort((one, other) => (one[NAME] < other[NAME] ? -1 : 1))]);
 }
+
+function facts(cluster) {
+  const pairs = [["Kubernetes", cluster.version], ["CPU", cluster.capacity.cpu], ["Memory", cluster.capacity.memory],
+    ["Labels", Object.entries(cluster.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
+    ["Taints", cluster.taints.map((each) => `${each.key}${each.value ? `=${each.value}` : ""}:${each.effect}`).join(", ")],
+    ...cluster.conditions.map((each) => [each.type.replace(/^ManagedCluster(Condition)?/, "") || each.type, `${each.status}${each.message ? `: ${each.message}` : ""}`])];
+  return h("dl", { class: "facts" }, pairs.filter((each) => each[1]).map(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]));
+}
