@@ -26,6 +26,12 @@ class Connection:
     kubeconfig: Path | None = None
     context: str | None = None
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """How another command is told the same."""
+        named = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
+        return tuple(text for option, value in named if value for text in (option, str(value)))
+
     def load(self) -> config.ClusterConfig:
         """Find the hub's address and the credentials."""
         return config.load(self.kubeconfig, self.context)
