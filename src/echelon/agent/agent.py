@@ -89,3 +89,8 @@ class Agent:
         self.context.identity.cluster_uid = cluster.metadata.uid
         await self._registration.hold()
         await run_families(self.context, self._families, self._registration, *self._beside)
+
+    async def work(self, cluster_uid: str) -> None:
+        """Work for a cluster that has joined, until cancelled, and say nothing of it: where nobody listens."""
+        self.context.identity.cluster_uid = cluster_uid
+        await run_families(self.context, self._families, *self._beside)

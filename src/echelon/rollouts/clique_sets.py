@@ -101,7 +101,7 @@ async def read_set_view(client: Reader, document: JSONObject) -> CliqueSet:
     return CliqueSet(view, {pod["metadata"]["name"]: pod for pod in own_pods}, note)
 
 
-async def read_clique_set(client: Reader, document: JSONObject) -> Found:
+async def read_clique_set(client: Reader, document: JSONObject, _: datetime) -> Found:
     """Return a set with everything around it."""
     return found_clique_set(await read_set_view(client, document))
 

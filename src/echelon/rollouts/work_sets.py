@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ _STATES = (
 )
 
 
-async def read_work_set(client: Reader, document: JSONObject) -> Found:
+async def read_work_set(client: Reader, document: JSONObject, now: datetime) -> Found:
     """Return a work set with everything around it."""
     work_set = msgspec.convert(document, WorkSet)
     meta = work_set.metadata
@@ -63,7 +63,7 @@ async def read_work_set(client: Reader, document: JSONObject) -> Found:
     )
     if listed is None:
         found = found_work_set(view, ())
-        holdings = told_holdings(view, datetime.now(UTC))
+        holdings = told_holdings(view, now)
         return replace(found, subject=replace(found.subject, holdings=holdings), note=UNSEEN)
     return found_work_set(view, listed)
 
