@@ -1,35 +1,30 @@
 """`echelon placement`: look at placements, ask why a cluster was or was not chosen, have groups cut again."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 import msgspec
 import yaml
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.printing import human_duration
 from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection, connected, namespace_option
 from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.program import Group
 from echelon.cli.terminal import echo
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
-from echelon.engine.placement.explain import Explanation, explain
+from echelon.engine.placement.explain import Explanation
 from echelon.kube.client import MergePatch
-from echelon.rollouts.placements import read_scheduler
-
-namespace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-n", "--namespace", default="", help="Namespace; that of the context if not given."
-)
+from echelon.rollouts.placements import explain_placement, explanation_document
 
 
-@click.group()
+@click.group(cls=Group)
 def placement() -> None:
     """Look at placements, and ask why."""
 
@@ -108,7 +103,7 @@ def explain_(
     wanted = name or ""
     found = asyncio.run(_explain(connection, _read(filename, where) if filename else wanted, where, clusters))
     if is_document(output):
-        print_document([views.document(each) for each in found], output)
+        print_document([explanation_document(each) for each in found], output)
     elif clusters and output == "table":
         for each in found:
             for line in views.details(each):
@@ -178,14 +173,8 @@ async def _explain(
     connection: Connection, wanted: str | Placement, namespace: str, clusters: Sequence[str]
 ) -> list[Explanation]:
     async with connection.open() as client:
-        scheduler = await read_scheduler(client)
         placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
-    scheduler.placement(placement)
-    key = Key(placement.metadata.namespace, placement.metadata.name)
-    if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:
-        raise click.ClickException(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
-    schedule = scheduler.schedule(key, datetime.now(UTC))
-    return [] if schedule is None else explain(schedule, scheduler.fleet, clusters or None)
+        return await explain_placement(client, placement, clusters)
 
 
 async def _regroup(connection: Connection, name: str, namespace: str) -> None:

@@ -20,7 +20,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     bear_large_caches()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        import uvloop  # noqa: PLC0415 - an extra
+        import uvloop  # an extra
     except ImportError:
         asyncio.run(main)
     else:

@@ -96,8 +96,7 @@ class Gate:
         warnings: list[str] = []
         annotations: dict[str, str] = {}
         served: Served | None = None
-        watch = info.verb == "watch"
-        if watch:
+        if info.lasting:
             self._metrics.watches.inc()
         try:
             served = self._find(info.cluster)
@@ -126,7 +125,7 @@ class Gate:
             response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
         finally:
             code = response.status if response is not None else 499
-            if watch:
+            if info.lasting:
                 self._metrics.watches.dec()
             known = served is not None and served.cluster.catalogue.serves(info.group, info.version, info.resource)
             self._metrics.answered(info, code, time.time() - received, known=known)
@@ -139,7 +138,7 @@ class Gate:
         """Return the place that a request takes. Administrators and probes always have one, as in Kubernetes."""
         if MASTERS in asker.groups or (not info.is_resource and info.path.strip("/").partition("/")[0] in ENDPOINTS):
             return nullcontext()
-        shares = self._limits.watches if info.verb == "watch" else self._limits.requests
+        shares = self._limits.watches if info.lasting else self._limits.requests
         return shares.place(share)
 
     @staticmethod

@@ -30,12 +30,12 @@ def query_of(call: Call, target: Target) -> reading.Query:
     """Read what a list or a watch asks for."""
     query = call.http.query
     initial = query.get("sendInitialEvents")
-    _integer(query.get("timeoutSeconds"))
+    integer(query.get("timeoutSeconds"))
     asked = reading.Query(
         target.namespace,
         query.get("labelSelector", ""),
         query.get("fieldSelector", ""),
-        min(max(_integer(query.get("limit")), 0), _MORE_THAN_ANYBODY_HAS),
+        min(max(integer(query.get("limit")), 0), _MORE_THAN_ANYBODY_HAS),
         query.get("continue", ""),
         query.get("resourceVersion", ""),
         query.get("resourceVersionMatch", ""),
@@ -46,7 +46,7 @@ def query_of(call: Call, target: Target) -> reading.Query:
     return asked
 
 
-def _integer(text: str | None) -> int:
+def integer(text: str | None) -> int:
     """Read a number as Kubernetes does; absent is 0."""
     if not text:
         return 0
@@ -115,7 +115,7 @@ def delete_options(call: Call, body: JSONObject) -> DeleteOptions:
     wanted = asked.preconditions or _Preconditions()
     grace, orphan = asked.grace_period_seconds, asked.orphan_dependents
     if grace is None and query.get("gracePeriodSeconds"):
-        grace = _integer(query["gracePeriodSeconds"])
+        grace = integer(query["gracePeriodSeconds"])
     if orphan is None and "orphanDependents" in query:
         orphan = truth(query["orphanDependents"])
     propagation = asked.propagation_policy or query.get("propagationPolicy", "")
@@ -157,7 +157,7 @@ def format_of(call: Call, *, stream: bool = False) -> rendering.Format:
 
 def time_limit(call: Call) -> float:
     """Return how many seconds a watch may last."""
-    seconds = _integer(call.http.query.get("timeoutSeconds"))
+    seconds = integer(call.http.query.get("timeoutSeconds"))
     if seconds == 0:
         return _WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, keeps no secret
     return float(max(seconds, 0))

@@ -18,7 +18,7 @@ from echelon.hub.verbs import deletion, patch, reading, subresources, writing
 from echelon.hub.verbs.admission import AT_ONCE, Request, Target, readable
 from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.verbs.strategic import strategic_merge
-from echelon.hub.web import rendering
+from echelon.hub.web import pod_logs, rendering
 from echelon.hub.web.bodies import received, received_if_any
 from echelon.hub.web.http import Call, beside, document, in_time, warn
 from echelon.hub.web.options import delete_options, format_of, query_of, time_limit, write_request
@@ -261,6 +261,8 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
     verb, cluster = call.info.verb, call.served.cluster
     if target.subresource == "scale" and target.resource.kind.scale:
         return await _scale(call, target)
+    if target.resource.stored_as == "pods" and target.subresource in (pod_logs.LOG, *pod_logs.INTO_CONTAINERS):
+        return await pod_logs.serve(call, target)
     found = subresources.SUBRESOURCES.get((target.resource.stored_as, target.subresource))
     if found is None or not target.resource.kind.builtin:
         raise errors.NotFound("the server could not find the requested resource")
