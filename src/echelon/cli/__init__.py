@@ -12,6 +12,7 @@ _COMMANDS = {
     "cluster": "Let clusters join the fleet, look at them, take them out.",
     "completion": "Print what makes a shell complete commands and names.",
     "crds": "Print the custom resource definitions and admission policies.",
+    "dashboard": "Show the fleet in a browser, with the rights of whoever signs in.",
     "demo": "Roll a change out on a simulated fleet, and look at it.",
     "doctor": "Check what a hub lacks.",
     "fleet": "Write down what a fleet is like, for plans without a hub.",

@@ -1,7 +1,7 @@
 """What a shell offers when somebody presses Tab: names of rollouts, clusters and namespaces, as the hub has them.
 
-Who presses Tab waits, and looks at half a command. So each answer of the hub gets five seconds, and whatever goes wrong offers nothing
-and says nothing: the command itself will tell.
+Who presses Tab waits, and looks at half a command. So each answer of the hub gets five seconds, and whatever goes wrong
+offers nothing and says nothing: the command itself will tell.
 """
 
 import os

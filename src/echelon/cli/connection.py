@@ -39,6 +39,12 @@ class Connection:
     user: str = ""  # to act as
     groups: tuple[str, ...] = ()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """How another command is told the same."""
+        named = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
+        return tuple(text for option, value in named if value for text in (option, str(value)))
+
     def load(self) -> "ClusterConfig":
         """Find the hub's address and the credentials."""
         from echelon.kube import config

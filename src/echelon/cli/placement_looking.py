@@ -10,20 +10,17 @@ import msgspec
 import yaml
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.printing import human_duration
 from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection
-from echelon.cli.exit_codes import Ended, ExitCode
 from echelon.cli.output import is_document, listed, print_document
 from echelon.cli.terminal import echo
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
-from echelon.engine.placement.explain import Explanation, explain
+from echelon.engine.placement.explain import Explanation
 from echelon.kube.client import MergePatch
-from echelon.rollouts.placements import read_scheduler
+from echelon.rollouts.placements import explain_placement, explanation_document
 
 
 def print_list(connection: Connection, where: str, output: str, *, headers: bool) -> None:
@@ -61,7 +58,7 @@ def print_explanation(
     found = wanted if isinstance(wanted, str) else _read(wanted, namespace)
     told = asyncio.run(_explain(connection, found, namespace, clusters))
     if is_document(output):
-        print_document([views.document(each) for each in told], output)
+        print_document([explanation_document(each) for each in told], output)
     elif clusters and output == "table":
         for each in told:
             for line in views.details(each):
@@ -126,14 +123,8 @@ async def _explain(
     connection: Connection, wanted: str | Placement, namespace: str, clusters: Sequence[str]
 ) -> list[Explanation]:
     async with connection.open() as client:
-        scheduler = await read_scheduler(client)
         placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
-    scheduler.placement(placement)
-    key = Key(placement.metadata.namespace, placement.metadata.name)
-    if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:
-        raise Ended(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found", ExitCode.NOT_FOUND)
-    schedule = scheduler.schedule(key, datetime.now(UTC))
-    return [] if schedule is None else explain(schedule, scheduler.fleet, clusters or None)
+        return await explain_placement(client, placement, clusters)
 
 
 async def _regroup(connection: Connection, name: str, namespace: str) -> None:

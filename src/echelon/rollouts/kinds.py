@@ -6,6 +6,7 @@ A rollout is named `KIND/NAME`, as kubectl names objects, or by its name alone w
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeAlias
 
 import msgspec
@@ -52,7 +53,7 @@ class RolloutKind:
     """A kind that can be rolled out."""
 
     kind: Kind[Any]
-    read: Callable[[Reader, JSONObject], Awaitable[Found]]  # from an object of it, and what is around that on the hub
+    read: Callable[[Reader, JSONObject, datetime], Awaitable[Found]]  # from an object, what is around it, and the time
     undo: _Undo = rollback_patch  # the JSON patch that brings a revision back
     describe: Callable[[StoredRevision], JSONObject] = _nothing_more  # more columns for a list of revisions
     labels: str = ""  # selects, where some objects of the kind are copies, those that are rolled out
@@ -93,7 +94,7 @@ async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind,
     """Read the rollout with a name, which may have its kind before it."""
     entry, document = await find_document(client, named, namespace)
     with readable(entry.kind, document):
-        return entry, await entry.read(client, document)
+        return entry, await entry.read(client, document, datetime.now(UTC))
 
 
 async def find_document(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, JSONObject]:
@@ -194,7 +195,7 @@ async def find_all(client: Reader, namespace: str, tell: Callable[[str], None]) 
         for document in documents:
             try:
                 with readable(each.kind, document):
-                    found.append(await each.read(client, document))
+                    found.append(await each.read(client, document, datetime.now(UTC)))
             except Refused as error:  # which says nothing against the others
                 tell(error.message)
     if len(refused) == len(ROLLOUT_KINDS):

@@ -59,6 +59,7 @@ class Wish:
     groups: tuple[str, ...] = ()  # to approve; all that wait if none is named
     removal: bool = False  # to approve what is removed instead of what starts
     to_revision: int | None = None  # to undo to; the last that was complete if none is named
+    revision: str = ""  # that it is about; whatever is there if none is named
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ async def _try(
     client: Client, named: str, namespace: str, wish: Wish, by: str, *, dry_run: bool
 ) -> tuple[Found, Change]:
     entry, found = await find(client, named, namespace)
+    if wish.revision and wish.revision != found.subject.revision:
+        raise Refused(f"{found.title} has another revision by now: look at it again before you tell it anything")
     change = change_for(wish, found, entry, datetime.now(UTC), by)
     if change.idle:
         return found, change

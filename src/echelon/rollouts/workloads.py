@@ -7,7 +7,7 @@ in namespaces that few may read; who may not still sees the rest.
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -44,7 +44,7 @@ TEMPLATES: tuple[Kind[Any], ...] = (DEPLOYMENT, STATEFUL_SET, CLONE_SET, DAEMON_
 _UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"
 
 
-async def read_workload(client: Reader, document: JSONObject) -> Found:
+async def read_workload(client: Reader, document: JSONObject, now: datetime) -> Found:
     """Return a binding with everything around it."""
     binding = msgspec.convert(document, ResourceBinding)
     meta, resource = binding.metadata, binding.spec.resource
@@ -65,7 +65,7 @@ async def read_workload(client: Reader, document: JSONObject) -> Found:
         unreachable=_unreachable(ledger),
         outcomes=outcomes_of(meta, binding.status.conditions),
     )
-    return replace(found_workload(view, datetime.now(UTC)), note=unseen)
+    return replace(found_workload(view, now), note=unseen)
 
 
 def found_workload(view: WorkloadView, now: datetime) -> Found:

@@ -42,6 +42,7 @@ def subject_of(view: WorkloadView, templates: Templates, holdings: Mapping[str, 
     label = f"{meta.namespace}.{meta.name}"
     uid = text(part(view.template, "metadata"), "uid")
     ledger = view.ledger
+    granted = ledger.ledger if ledger is not None else None
     return Subject(
         kind=RESOURCE_BINDING,
         # What is stored with a revision is since when it is wanted, and that is counted by the template.
@@ -56,6 +57,7 @@ def subject_of(view: WorkloadView, templates: Templates, holdings: Mapping[str, 
         conditions=status.conditions,
         reported=ledger.status.rollout if ledger is not None else None,
         revisions=view.revisions,
+        in_use=frozenset({granted.stable, granted.first}) if granted is not None else frozenset(),
         revision_labels={HASH_LABEL: templates.revision, BINDING_LABEL: label, TEMPLATE_UID_LABEL: uid},
         outcomes=view.outcomes,
         stale=view.stale,
