@@ -1,8 +1,8 @@
 """Fleets: what a line describes, that one seed is one fleet, and that many members fit into one process."""
 
 import asyncio
-import re
 import hashlib
+import re
 from math import inf
 from pathlib import Path
 
