@@ -34,8 +34,8 @@ _FLAGS = (
 
 def program() -> str | None:
     """Return where a browser is."""
-    named = os.environ.get("ECHELON_BROWSER")
-    return named or shutil.which("chromium") or shutil.which("google-chrome")
+    named = os.environ.get("ECHELON_BROWSER", "chromium")
+    return shutil.which(named)
 
 
 class Page:
