@@ -38,7 +38,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Six clusters in a process of their own; where its kubeconfig is."""
     directory = tmp_path_factory.mktemp("up")
     kubeconfig, log = directory / "kubeconfig", directory / "log"
-    clauses = "regions eu/us/ap; environments staging/production; canary label on 1; image *:bad* fails on all"
+    clauses = "no troubles; canary label on 1; image *:bad* fails on all"
     command = [sys.executable, "-m", "echelon", "up", "--clusters", "6", "--fleet", clauses, "--kubeconfig"]
     with log.open("wb") as output:
         process = subprocess.Popen([*command, str(kubeconfig)], stdout=output, stderr=output)

@@ -28,6 +28,8 @@ from echelon.cli.cluster_join import accept, join
 from echelon.cli.cluster_names import unknown
 from echelon.cli.cluster_show import show, show_all
 from echelon.cli.connection import Connection, connected
+from echelon.cli.exit_codes import Ended, ExitCode
+from echelon.cli.program import Group
 from echelon.cli.terminal import echo
 from echelon.controllers.cluster.leaving import add_finalizer, has_finalizer, is_leaving, is_namespace_of
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
@@ -45,7 +47,7 @@ _NAMED = 5
 _AGENT_FINALIZERS = frozenset({AGENT_FINALIZER, WORKLOAD_FINALIZER})
 
 
-@click.group()
+@click.group(cls=Group)
 def cluster() -> None:
     """Let clusters join the fleet, look at them, take them out."""
 
@@ -66,7 +68,7 @@ for _command in (join, accept, show_all, show, cordon, uncordon):
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up waiting after so long, with exit code 1. What was begun goes on.",
+    help="Give up waiting after so long, with exit code 4. What was begun goes on.",
 )
 def detach(*, name: str, connection: Connection, dry_run: bool, force: bool, wait: bool, timeout: float) -> None:
     """Take a cluster out of the fleet: its workloads, its works, its namespace on the hub, its agent's rights.
@@ -108,7 +110,7 @@ async def _detach(connection: Connection, name: str, *, dry_run: bool, force: bo
     async with connection.open() as client:
         seen, now = await _look(client, name), datetime.now(UTC)
         if seen is None:
-            raise click.ClickException(await unknown(client, name))
+            raise Ended(await unknown(client, name), ExitCode.NOT_FOUND)
         if force and not dry_run and not seen.is_silent(now) and not is_leaving(seen.cluster):
             raise click.ClickException(
                 f"the agent of {name} was heard {_ago(seen, now)}, and --force would leave its workloads behind; "
@@ -237,7 +239,7 @@ async def _wait(client: Client, seen: _Seen, *, force: bool, patience: float) ->
             echo(waiting, err=True)
             told = waiting
         if time.monotonic() > end:
-            raise click.ClickException(f"cluster {seen.name} is still there after {patience:g} s: {waiting}")
+            raise Ended(f"cluster {seen.name} is still there after {patience:g} s: {waiting}", ExitCode.TIMED_OUT)
         await asyncio.sleep(_LOOK_SECONDS)
 
 

@@ -79,7 +79,7 @@ def accept(*, name: str, connection: Connection, request: str) -> None:
 
 
 async def _join(connection: Connection, name: str, server: str, life: timedelta, *, accepted: bool) -> None:
-    from echelon.agent.joining import Invitation  # noqa: PLC0415 - what agents need takes its time to import
+    from echelon.agent.joining import Invitation  # which takes its time
 
     config = connection.load()
     async with HttpClient(config, field_manager=_MANAGER) as client:

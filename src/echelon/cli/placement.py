@@ -1,9 +1,9 @@
 """`echelon placement`: look at placements, ask why a cluster was or was not chosen, have groups cut again."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 import msgspec
@@ -14,20 +14,17 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, Plac
 from echelon.api.printing import human_duration
 from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection, connected, namespace_option
 from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.program import Group
 from echelon.cli.terminal import echo
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation
 from echelon.kube.client import MergePatch
 from echelon.rollouts.placements import explain_placement, explanation_document
 
-namespace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-n", "--namespace", default="", help="Namespace; that of the context if not given."
-)
 
-
-@click.group()
+@click.group(cls=Group)
 def placement() -> None:
     """Look at placements, and ask why."""
 

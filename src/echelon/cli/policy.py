@@ -11,10 +11,11 @@ from echelon.api.base import JSONObject
 from echelon.api.policy import POLICY
 from echelon.cli import policy_diff, policy_views
 from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection, connected, namespace_option
+from echelon.cli.exit_codes import Ended, ExitCode, troubled
 from echelon.cli.output import is_document, output_option, print_document
-from echelon.cli.placement import namespace_option
 from echelon.cli.policy_changes import Preview, preview_of
+from echelon.cli.program import Group
 from echelon.cli.rollout_tree import columns
 from echelon.cli.terminal import echo
 from echelon.engine.policy.raw_policy import RawPolicy
@@ -26,7 +27,7 @@ from echelon.rollouts.policy_state import clusters_of, ways_of_policy
 from echelon.rollouts.refusals import Refused
 
 
-@click.group()
+@click.group(cls=Group)
 def policy() -> None:
     """Look at policies: compliance, and what enforcing would change.
 
@@ -102,10 +103,11 @@ def diff(*, name: str, connection: Connection, namespace: str, clusters: Sequenc
     """Show what would change on clusters on which a policy is not enforced yet.
 
     Their agents report it, so nothing but the hub is asked. Clusters that would change in the same way are shown
-    together; -o wide names all of them. The exit code is 0 if nothing would change, 10 if something would, and 11 if
-    nothing is known to change and some clusters have not told yet.
+    together; -o wide names all of them. The exit code is that of diff: 0 if nothing would change, 1 if something would,
+    and more if there is trouble, of which 11 is that nothing is known to change and some clusters have not told yet.
     """
-    reading = asyncio.run(_reading(connection, name, namespace or connection.load().namespace, clusters))
+    with troubled():
+        reading = asyncio.run(_reading(connection, name, namespace or connection.load().namespace, clusters))
     preview = preview_of(reading, clusters)
     if is_document(output):
         print_document(policy_diff.document(preview), output)
@@ -149,13 +151,15 @@ async def _with_reports(client: Reader, reading: PolicyReading, clusters: Sequen
     if reading.unseen and clusters:
         reading = await read_replicas(client, reading, clusters)
     elif reading.unseen:
-        raise click.ClickException(
+        raise Ended(
             "the replicas in the namespaces of clusters, which say what would change, may not be listed;"
-            " --cluster names one whose namespace you may look into"
+            " --cluster names one whose namespace you may look into",
+            ExitCode.FORBIDDEN,
         )
     if missing := [each for each in clusters if each not in reading.reports]:
         there = "is" if len(missing) == 1 else "are"
-        raise click.ClickException(
-            f"{', '.join(missing)} {there} no cluster with a replica of policy {view.key.namespace}/{view.key.name}"
+        raise Ended(
+            f"{', '.join(missing)} {there} no cluster with a replica of policy {view.key.namespace}/{view.key.name}",
+            ExitCode.NOT_FOUND,
         )
     return reading

@@ -14,7 +14,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a server's main coroutine, on uvloop if it is installed, with a collector that large caches can bear."""
     bear_large_caches()
     try:
-        import uvloop  # noqa: PLC0415 - an extra
+        import uvloop  # an extra
     except ImportError:
         asyncio.run(main)
     else:

@@ -12,9 +12,8 @@ from echelon.api.core import POD
 from echelon.api.grove import POD_CLIQUE_SET
 from echelon.api.times import parse_time
 from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection, connected, namespace_option
 from echelon.cli.output import is_document, output_option, print_document
-from echelon.cli.placement import namespace_option
 from echelon.cli.terminal import echo
 from echelon.engine.pod_clique.outdated import Choice, OutdatedPod, choose, outdated_pods
 from echelon.engine.rollout.durations import elapsed

@@ -6,6 +6,7 @@ whatever is printed goes through here, where such characters are shown as what t
 known by a mark that nobody else can know.
 """
 
+import os
 import re
 import secrets
 from collections.abc import Iterable
@@ -38,7 +39,9 @@ def is_clean(document: str) -> bool:
 
 
 def style(text: str, **how: Any) -> str:
-    """Return a text in a colour or weight; it is for `echo` and nothing else."""
+    """Return a text in a colour or weight, unless NO_COLOR is set; it is for `echo` and nothing else."""
+    if os.environ.get("NO_COLOR"):
+        return _clean_parts(text)
     return click.style(_clean_parts(text), **how).replace("\x1b", _ESCAPE)
 
 

@@ -238,11 +238,11 @@ class Feed:
             return None
         entry, document = self._documents[name]
         reader = NotingReader(self.reader)
-        meta = document["metadata"]
+        meta, now = document["metadata"], self._now()
         try:
             with readable(entry.kind, document):
-                found = await entry.read(reader, document)
-            picture = found.picture(self._now())
+                found = await entry.read(reader, document, now)
+            picture = found.picture(now)
         except (Refused, ApiError) as error:
             row: JSONObject = _unread(entry, meta, error.message)
             self._under_way.add(name)

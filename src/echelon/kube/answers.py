@@ -4,8 +4,10 @@ Between a client and an API server there may be proxies and load balancers with 
 whatever the HTTP code says, and a Status only if it is one. What they say is kept, up to a length.
 """
 
+import re
 import ssl
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_origin
 
 import aiohttp
@@ -21,6 +23,9 @@ T = TypeVar("T")
 
 _LONGEST_STATUS = 1024 * 1024
 _LONGEST_TEXT = 1024
+_MOST_WARNINGS = 20
+_WARNING = re.compile(r'[0-9]{3} \S+ "((?:[^"\\]|\\.)*)"')  # code, who warns, a quoted text
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class AnswerLost(aiohttp.ClientError):
@@ -103,6 +108,12 @@ async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
     if after.isdecimal():
         details.setdefault("retryAfterSeconds", int(after))
     return errors.from_status({**status, "details": details, "code": response.status})
+
+
+def warnings(headers: Iterable[str]) -> list[str]:
+    """Return what a server warns of, from the `Warning` headers of its answer."""
+    found = (text for header in headers for text in _WARNING.findall(header[:_LONGEST_STATUS]))
+    return [_ESCAPED.sub(r"\1", each)[:_LONGEST_TEXT] for each in islice(found, _MOST_WARNINGS)]
 
 
 def connection_trouble(error: Exception) -> str:

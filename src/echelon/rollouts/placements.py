@@ -18,7 +18,7 @@ from echelon.engine.placement.scheduler import Observed, Scheduler
 from echelon.engine.placement.slices import read_slice, recall
 from echelon.kube.cache import key_of
 from echelon.kube.client import Reader
-from echelon.rollouts.refusals import Refused
+from echelon.rollouts.refusals import NotThere
 
 
 async def read_scheduler(client: Reader) -> Scheduler:
@@ -46,7 +46,7 @@ async def explain_placement(client: Reader, placement: Placement, clusters: Sequ
     scheduler.placement(placement)
     key = Key(placement.metadata.namespace, placement.metadata.name)
     if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:
-        raise Refused(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
+        raise NotThere(f"{MANAGED_CLUSTER.resource} {', '.join(unknown)} not found")
     schedule = scheduler.schedule(key, datetime.now(UTC))
     return [] if schedule is None else explain(schedule, scheduler.fleet, clusters or None)
 

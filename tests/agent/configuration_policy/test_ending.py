@@ -3,12 +3,14 @@
 import asyncio
 from typing import Any
 
+from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import CONFIG_MAP
+from echelon.api.kinds import Kind
 from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
 from echelon.kube import errors
 from tests.agent.configuration_policy.world import FAMILIES, message, policy, seen, state, template, told
-from tests.agent.world import CLUSTER, World, config_map
+from tests.agent.world import CLUSTER, Server, Way, World, config_map
 
 PRUNES: dict[str, Any] = {"pruneObjectBehavior": "DeleteIfCreated"}
 HELD = {"echelon.dev/held": "true", "echelon.dev/enforced-before": "true"}
@@ -139,5 +141,47 @@ def test_an_agent_that_dies_after_any_write_still_knows_what_it_created() -> Non
         while await tried(here, writes):
             writes += 1
         assert writes > 7
+
+    told(story)
+
+
+class Behind(Way):
+    """A way on which the first read of an object shows one of the past."""
+
+    def __init__(self, member: Server, past: JSONObject) -> None:
+        super().__init__(member)
+        self._past: JSONObject | None = past
+
+    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        past = self._past
+        if past is not None and (kind.plural, name) == (CONFIG_MAP.plural, past["metadata"]["name"]):
+            self._past = None
+            return past
+        return await super().get(kind, name, namespace)
+
+
+def test_a_read_of_the_past_does_not_settle_which_object_was_created() -> None:
+    """People delete what was created before the agent could tell its uid, and its successor first sees the old one."""
+
+    async def made(here: World) -> JSONObject:
+        while not await here.member.has(CONFIG_MAP, "x"):
+            await here.settle(1)
+        return await here.member.get(CONFIG_MAP, "x")
+
+    async def story(here: World) -> None:
+        here.way.refuse("create", "events", errors.Forbidden("no events"))
+        await policy(here, template(config_map("x")), settle=0, **PRUNES)
+        first = await made(here)
+        await here.member.delete(CONFIG_MAP, "x")
+        second = await made(here)
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        assert (await seen(here)).status.related_objects == [], "nothing was told of either"
+        await here.stop()
+        here.start(families=FAMILIES, member=Behind(here.member, first))
+        await here.settle(60)
+        assert await state(here) == "Compliant"
+        await policy(here, template(config_map("y")), settle=30, **PRUNES)
+        assert not await here.member.has(CONFIG_MAP, "x")
+        assert await here.member.has(CONFIG_MAP, "y")
 
     told(story)

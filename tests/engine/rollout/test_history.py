@@ -55,6 +55,12 @@ def test_the_oldest_go_but_not_the_present_nor_the_one_to_go_back_to() -> None:
     assert len(kept) - len(gone) == LIMIT
 
 
+def test_what_is_in_use_stays_however_old_it_is() -> None:
+    kept = [stored(number, f"r{number}") for number in range(1, 14)]
+    gone = load(kept, "r13", in_use={"r1", "r4"}).obsolete
+    assert [one.number for one in gone] == [2, 3, 5]
+
+
 def test_nothing_goes_within_the_limit() -> None:
     assert history("r1", *((number, f"r{number}", None) for number in range(1, 11))).obsolete == ()
 

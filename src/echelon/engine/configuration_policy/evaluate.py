@@ -16,7 +16,7 @@ from echelon.engine.configuration_policy import pruning
 from echelon.engine.configuration_policy.findings import Finding
 from echelon.engine.configuration_policy.looking import Survey
 from echelon.engine.configuration_policy.mending import Mending
-from echelon.engine.configuration_policy.pruning import Entry, Memory, Place
+from echelon.engine.configuration_policy.pruning import Entry, Ledger, Memory, Place
 from echelon.engine.configuration_policy.requests import (
     Cause,
     Refusal,
@@ -76,6 +76,7 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
         for leaver in leavers.found:
             if obstacle := (yield from delete(leaver)):
                 unpruned.append(obstacle)
+    confirmed, unclear = yield from _confirm(ledger, looked, manager)
     return Evaluation(
         tuple(looked),
         enforcing,
@@ -83,7 +84,8 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
         tuple(unpruned),
         namespaces=selected,
         forgotten=ledger.dropped,
-        unclear=leavers.unclear,
+        confirmed=confirmed,
+        unclear=leavers.unclear or unclear,
     )
 
 
@@ -157,6 +159,33 @@ def _open_intents(
                 pass  # then it is remembered for longer
         still.append(entry)
     return still
+
+
+def _confirm(
+    ledger: Ledger, looked: Sequence[TemplateResult | TemplateProblem], manager: str
+) -> Steps[tuple[frozenset[str], bool]]:
+    """Return the uids of objects that were found where one was about to be made, and that are there at present.
+
+    Under one intent an object may be made more than once, if people delete it before its uid is told. A read that shows
+    an earlier one must not settle whose the later one is. Also return whether something could not be found out.
+    """
+    intents = {each.place: each for each in ledger.objects if each.is_intent}
+    confirmed, unclear = set[str](), False
+    understood = [each for each in looked if isinstance(each, TemplateResult)]
+    for kind, result in [(each.kind, result) for each in understood for result in each.results]:
+        intent = intents.get(place_of(kind, result.found.namespace, result.found.name))
+        if intent is None or result.created or result.live is None:
+            continue
+        uid = str(result.live["metadata"].get("uid", ""))
+        if uid == intent.replaced or uid in confirmed or not pruning.is_made_by(result.live, manager):
+            continue
+        try:
+            if not (yield from is_gone(kind, intent.namespace, intent.name, uid)):
+                confirmed.add(uid)
+        except RequestFailed:
+            pass  # then it is remembered for longer
+        unclear = unclear or uid not in confirmed
+    return frozenset(confirmed), unclear
 
 
 def _memory(
