@@ -62,9 +62,9 @@ def ended_by(error: Exception) -> Ended | None:
         case Refused():
             return Ended(error.message, ExitCode.FAILED)
         case ApiError():
-            return Ended(str(error) or type(error).__name__, _of_answer(error.status_code))
+            return Ended(clean(str(error)) or type(error).__name__, _of_answer(error.status_code))
         case ConfigError() | CredentialsUnavailable() | OSError() | TimeoutError():
-            return Ended(str(error) or type(error).__name__, ExitCode.UNREACHABLE)
+            return Ended(clean(str(error)) or type(error).__name__, ExitCode.UNREACHABLE)
     return None
 
 

@@ -1,6 +1,5 @@
 """Output formats that commands share."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +10,22 @@ from echelon.cli.terminal import escaped, is_clean
 if TYPE_CHECKING:
     from echelon.api.base import JSON, JSONObject
 
-output_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Format to print.",
-)
+SHARED = ("svg", "html")  # files for a chat or a ticket
+
+
+def _formats(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", "json", "yaml", *more]),
+        default="table",
+        show_default=True,
+        help="Format to print.",
+    )
+
+
+output_option = _formats()
+shared_output_option = _formats(*SHARED)
 
 headers_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--no-headers", is_flag=True, help="Print tables without their titles."
@@ -38,6 +45,8 @@ def print_document(document: "JSON", output: str) -> None:
 def to_text(document: "JSON", output: str) -> str:
     """Return a value as JSON or YAML in which nothing makes a terminal do anything."""
     if output == "json":
+        import json
+
         return escaped(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     text = _yaml(document, allow_unicode=True)
     return text if is_clean(text) else _yaml(document, allow_unicode=False)

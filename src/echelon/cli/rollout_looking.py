@@ -10,7 +10,7 @@ from functools import partial
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection
 from echelon.cli.exit_codes import Ended, ExitCode, ended_by
-from echelon.cli.output import is_document, print_document
+from echelon.cli.output import SHARED, is_document, print_document
 from echelon.cli.rollout_tree import Screen, columns, tree
 from echelon.cli.terminal import echo
 from echelon.rollouts.kinds import find, find_all
@@ -155,6 +155,13 @@ def print_picture(drawn: Picture, output: str) -> None:
     """Print a rollout."""
     if is_document(output):
         print_document(document(drawn), output)
+        return
+    if output in SHARED:
+        from echelon.rollouts import sharing
+
+        made = {"svg": sharing.svg, "html": sharing.html}[output](drawn, datetime.now(UTC))
+        for line in made.splitlines():
+            echo(line)
         return
     for line in tree(drawn, everything=output == "wide", width=columns()):
         echo(line)

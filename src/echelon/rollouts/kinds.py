@@ -103,8 +103,7 @@ async def find_document(client: Reader, named: str, namespace: str) -> tuple[Rol
     kinds = kinds_called(of)
     if not kinds:
         known = _called(ROLLOUT_KINDS)
-        meant = did_you_mean(of, known) or f"; there are {', '.join(known)}"
-        raise NotThere(f"there are no rollouts of kind {of}{meant}")
+        raise NotThere(f"there are no rollouts of kind {of}; there are {', '.join(known)}{did_you_mean(of, known)}")
     found: list[tuple[RolloutKind, JSONObject, str]] = []
     refused: list[ApiError] = []
     for each in kinds:
