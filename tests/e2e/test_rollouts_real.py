@@ -227,7 +227,7 @@ def test_a_failing_canary_stops_the_rest_and_undo_heals_it(fleet: Fleet) -> None
     watched = shop.ask("watch", "--timeout", "120")
     assert watched.code == 1
     assert watched.text.splitlines()[-1].startswith("stopped, 0 of 3 done, 1 failed, 2 waiting")
-    shown = " ".join(shop.ask("status").text.split())
+    shown = " ".join(shop.ask("status").text.replace("│", " ").split())
     assert "1 failure in group prod-canary-west (0) (west), none tolerated" in shown
     assert "Deployment shop/web: ReplicaSet" in shown
     # Why, in the words of the scheduler: in the tree, and where kubectl looks.
