@@ -42,7 +42,8 @@ async def change(client: Client, *manifests: JSONObject) -> None:
 async def seen(client: Client) -> tuple[JSONObject, Picture, str]:
     """Return the status of the set, its picture, and the tree as one text."""
     found: Any = await client.get(MANIFEST_WORK_REPLICA_SET.untyped(), "web", NS)
-    picture = (await read_work_set(client, found)).picture(running().clock.now())
+    now = running().clock.now()
+    picture = (await read_work_set(client, found, now)).picture(now)
     words = " ".join(" ".join(plain(line) for line in tree(picture)).replace("│", " ").split())
     return found["status"], picture, words
 

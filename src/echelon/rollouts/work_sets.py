@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from echelon.engine.work_set.subject import choose_works, subject_of
 from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
+from echelon.rollouts.images import images_of
 from echelon.rollouts.picture import DONE, FAILED, MOVING, ObjectLine
 from echelon.rollouts.reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.rollouts.told import UNSEEN, told_holdings
@@ -32,7 +33,7 @@ _STATES = (
 )
 
 
-async def read_work_set(client: Reader, document: JSONObject) -> Found:
+async def read_work_set(client: Reader, document: JSONObject, now: datetime) -> Found:
     """Return a work set with everything around it."""
     work_set = msgspec.convert(document, WorkSet)
     meta = work_set.metadata
@@ -62,7 +63,7 @@ async def read_work_set(client: Reader, document: JSONObject) -> Found:
     )
     if listed is None:
         found = found_work_set(view, ())
-        holdings = told_holdings(view, datetime.now(UTC))
+        holdings = told_holdings(view, now)
         return replace(found, subject=replace(found.subject, holdings=holdings), note=UNSEEN)
     return found_work_set(view, listed)
 
@@ -83,7 +84,9 @@ def found_work_set(view: WorkSetView, works: Sequence[ManifestWork]) -> Found:
 def describe_template(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one."""
     template: Any = (revision.content or {}).get(TEMPLATE, {})
-    return {"manifests": len(template.get("workload", {}).get("manifests", []))}
+    manifests = template.get("workload", {}).get("manifests", [])
+    images = dict.fromkeys(image for each in manifests if isinstance(each, dict) for image in images_of(each))
+    return {"manifests": len(manifests), "images": ", ".join(images) or None}
 
 
 def _warned(works: Sequence[ManifestWork]) -> str:

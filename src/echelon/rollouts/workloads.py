@@ -7,7 +7,7 @@ in namespaces that few may read; who may not still sees the rest.
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -36,6 +36,7 @@ from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.images import images_of
 from echelon.rollouts.picture import DONE, MOVING, WAITING, ObjectLine
 from echelon.rollouts.reading import Found, Template, outcomes_of, references, stored_revisions
 
@@ -43,7 +44,7 @@ TEMPLATES: tuple[Kind[Any], ...] = (DEPLOYMENT, STATEFUL_SET, CLONE_SET, DAEMON_
 _UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"
 
 
-async def read_workload(client: Reader, document: JSONObject) -> Found:
+async def read_workload(client: Reader, document: JSONObject, now: datetime) -> Found:
     """Return a binding with everything around it."""
     binding = msgspec.convert(document, ResourceBinding)
     meta, resource = binding.metadata, binding.spec.resource
@@ -64,7 +65,7 @@ async def read_workload(client: Reader, document: JSONObject) -> Found:
         unreachable=_unreachable(ledger),
         outcomes=outcomes_of(meta, binding.status.conditions),
     )
-    return replace(found_workload(view, datetime.now(UTC)), note=unseen)
+    return replace(found_workload(view, now), note=unseen)
 
 
 def found_workload(view: WorkloadView, now: datetime) -> Found:
@@ -95,10 +96,7 @@ def name_of_binding(name: str, template: Kind[Any]) -> str:
 
 def describe_images(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one: its images."""
-    pods = (revision.content or {}).get("template")
-    spec = pods.get("spec") if isinstance(pods, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    images = [str(each.get("image", "")) for each in containers or () if isinstance(each, dict)]
+    images = dict.fromkeys(images_of((revision.content or {}).get("template")))
     return {"images": ", ".join(images) or None}
 
 

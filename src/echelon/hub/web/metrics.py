@@ -60,7 +60,7 @@ class HubMetrics:
         if counted is None:  # looking a series up by its labels takes as long as all the rest
             counted = self._counted[asked, code] = self._requests.labels(*asked, str(code))
         counted.inc()
-        if verb == "watch":
+        if info.lasting:
             return
         measured = self._measured.get(asked)
         if measured is None:
