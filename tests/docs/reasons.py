@@ -40,11 +40,11 @@ def _constant(path: Path, name: str) -> ast.expr | None:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             return node.value
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("echelon"):
-            for each in node.names:
-                if (each.asname or each.name) == name:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
                     base = SOURCE.parent / (node.module or "").replace(".", "/")
                     module = base.with_suffix(".py") if base.with_suffix(".py").exists() else base / "__init__.py"
-                    return _constant(module, each.name) if module.exists() and module != path else None
+                    return _constant(module, alias.name) if module.exists() and module != path else None
     return None
 
 

@@ -17,6 +17,7 @@ import click
 import pytest
 
 from echelon.cli import main
+from echelon.fleet.member.fleet_spec import CLAUSES
 from tests.docs.pages import ROOT, After, Command, File, pages, parts
 
 PATIENCE_SECONDS = 240.0
@@ -189,3 +190,10 @@ def test_commands_in_the_text_of_a_page_exist(page: str) -> None:
     whole = [each for each in named if "…" not in each and "..." not in each and "|" not in each and "[" not in each]
     wrong = [f"{page}: `{each}`: {problem}" for each in whole for problem in problems(each)]
     assert wrong == []
+
+
+def test_the_page_about_simulated_fleets_has_every_clause() -> None:
+    text = (ROOT / "docs" / "simulated-fleets.md").read_text()
+    rows = [line for line in text.partition("| clause |")[2].splitlines() if line.startswith("| `")]
+    expected = sorted(CLAUSES, key=lambda each: each.is_trouble)
+    assert rows == [f"| `{each.form}` | {each.meaning} |" for each in expected]
