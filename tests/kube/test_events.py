@@ -128,6 +128,20 @@ def test_the_same_thing_again_is_counted_in_the_same_event() -> None:
     in_hub(story)
 
 
+def test_what_people_are_told_is_a_line_of_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(_client: Counting, recorder: EventRecorder) -> None:
+        for _ in range(3):
+            await recorder.emit(started("2 clusters begin"))
+        await recorder.emit(started(regarding=Reference(NAMESPACE, "shop")))
+
+    with caplog.at_level(logging.INFO, logger="echelon.kube.events"):
+        in_hub(story)
+    assert [each.getMessage() for each in caplog.records] == [
+        "ConfigMap kube-system/web: Started: 2 clusters begin",
+        "Namespace shop: Started: started",
+    ]
+
+
 def test_what_differs_in_anything_is_another_event() -> None:
     async def story(client: Counting, recorder: EventRecorder) -> None:
         other = Reference(CONFIG_MAP, "web", "kube-system", "uid-2")

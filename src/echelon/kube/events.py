@@ -4,6 +4,8 @@ The same thing said again within a while is one event with a count. An object ab
 burst of events and then a trickle; what is not written is still counted, and shows with the next write. Nothing here
 may fail for the one who reports: an event is not worth a rollout.
 
+What is written is logged, too, once: a line for each decision that people are told of.
+
 What is important (warnings, and the ends of rollouts and surges) is always written once: whatever else was said about
 the object, and again if the server was in trouble. It may have to wait for that: no more than a few go out each second.
 """
@@ -190,6 +192,9 @@ class EventRecorder:
         except AlreadyExists:
             _log.debug("the event %s was written by an attempt before", series.chosen)
         series.name = series.chosen
+        about = event.regarding
+        place = f"{about.namespace}/{about.name}" if about.namespace else about.name
+        _log.info("%s %s: %s: %s", about.kind.kind, place, event.reason, event.note, extra={"reason": event.reason})
 
     def _moment(self) -> int:
         """Return a number that grows with time: kubectl shows events of this kind in the order of their names."""
