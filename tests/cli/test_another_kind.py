@@ -75,8 +75,9 @@ class Toys:
         """Plan and act as a controller would."""
 
         async def once(client: Client) -> None:
-            found = await read(client, await client.get(GREETING.untyped(), NAME, NS))
-            made = plan(found.subject, datetime.now(UTC))
+            now = datetime.now(UTC)
+            found = await read(client, await client.get(GREETING.untyped(), NAME, NS), now)
+            made = plan(found.subject, now)
             async for outcome in act(made, client, self.events, manager="toys"):
                 assert not isinstance(outcome, Failed), outcome
 

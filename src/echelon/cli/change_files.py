@@ -12,7 +12,7 @@ import yaml
 from echelon.api.base import JSONObject
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.fleet.capture import kind_of
+from echelon.fleet.capture import is_bounded, kind_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -99,7 +99,8 @@ def _objects(file: str, document: Any, namespace: str) -> Iterator[Document]:
     """Return the objects of a document: of a list all that are in it."""
     if document is None:
         return
-    _measure(file, document)
+    if not is_bounded(document, _MOST_PARTS):
+        raise click.UsageError(f"{file}: a document has more than {_MOST_PARTS} parts; its aliases may repeat")
     if not isinstance(document, dict):
         raise click.UsageError(f"{file}: a document is no object: it must have apiVersion, kind and metadata")
     if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
@@ -115,17 +116,3 @@ def _objects(file: str, document: Any, namespace: str) -> Iterator[Document]:
     kind = kind_of(document)
     where = {} if kind is None or not kind.namespaced or metadata.get("namespace") else {"namespace": namespace}
     yield Document(file, {**document, "metadata": {**metadata, **where}}, kind)
-
-
-def _measure(file: str, document: Any) -> None:
-    """Refuse what is larger than it looks."""
-    left, parts = [document], 0
-    while left:
-        value = left.pop()
-        parts += 1
-        if parts > _MOST_PARTS:
-            raise click.UsageError(f"{file}: a document has more than {_MOST_PARTS} parts; its aliases may repeat")
-        if isinstance(value, dict):
-            left.extend(value.values())
-        elif isinstance(value, list):
-            left.extend(value)

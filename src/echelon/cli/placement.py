@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
-import yaml
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
@@ -15,10 +15,15 @@ from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.printing import human_duration
 from echelon.cli import placement_views as views
+from echelon.cli.change_files import recursive_option
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.plan import fleet_option
+from echelon.cli.plan_explaining import explained
+from echelon.cli.plan_views import membership
 from echelon.cli.terminal import echo
+from echelon.engine.forecast.membership import MembershipChange
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation, explain
 from echelon.kube.client import MergePatch
@@ -84,8 +89,14 @@ def show(*, name: str, connection: Connection, namespace: str, output: str) -> N
 @connected
 @namespace_option
 @click.option(
-    "-f", "--filename", type=click.File(), help="Explain the placement in this file instead, which need not be stored."
+    "-f",
+    "--filename",
+    "sources",
+    multiple=True,
+    help="Explain with these files applied, which change nothing; repeatable.",
 )
+@recursive_option
+@fleet_option
 @click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Only this cluster; repeatable.")
 @output_option
 def explain_(
@@ -93,20 +104,30 @@ def explain_(
     name: str | None,
     connection: Connection,
     namespace: str,
-    filename: TextIO | None,
+    sources: Sequence[str],
+    recursive: bool,
+    fleet: Path | None,
     clusters: Sequence[str],
     output: str,
 ) -> None:
     """Tell for every cluster whether a placement selects it, and why not, or with which score.
 
-    This is computed now, from what the hub has, and does not depend on a controller that runs. With a file it tells
-    what would come of a placement, or of a change to one, before it is applied.
+    This is computed now, from what the hub has, and does not depend on a controller that runs. With files, the same as
+    echelon plan takes, it tells what would come of the placement in them, or of the named one when something around it
+    changes, and who would come, go and move.
     """
-    where = namespace or connection.load().namespace
-    if (name is None) == (filename is None):
+    if name is None and not sources:
         raise click.UsageError("name a placement, or give a file with one")
-    wanted = name or ""
-    found = asyncio.run(_explain(connection, _read(filename, where) if filename else wanted, where, clusters))
+    if fleet is not None and not sources:
+        raise click.UsageError("--fleet is for files: give some with -f")
+    change: MembershipChange | None = None
+    if sources:
+        found, change = explained(
+            connection, fleet, sources, namespace=namespace, name=name, clusters=clusters, recursive=recursive
+        )
+    else:
+        where = namespace or connection.load().namespace
+        found = asyncio.run(_explain(connection, name or "", where, clusters))
     if is_document(output):
         print_document([views.document(each) for each in found], output)
     elif clusters and output == "table":
@@ -116,6 +137,9 @@ def explain_(
     else:
         wide = output == "wide"
         print_columns(views.headers(wide=wide), views.rows(found, wide=wide))
+    if change is not None and not is_document(output):
+        for line in [*membership(change, everything=output == "wide")] or ["    the same clusters in the same groups"]:
+            echo(line)
 
 
 @placement.command()
@@ -161,25 +185,10 @@ async def _one(connection: Connection, name: str, namespace: str) -> tuple[JSONO
     ]
 
 
-def _read(file: TextIO, namespace: str) -> Placement:
-    """Read a placement, as strictly as a hub would read its form."""
-    try:
-        document = yaml.safe_load(file)
-        found = msgspec.convert(document, Placement)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise click.ClickException(f"{file.name} has no placement: {error}") from error
-    if (found.api_version, found.kind) != (PLACEMENT.api_version, PLACEMENT.kind) or not found.metadata.name:
-        raise click.ClickException(f"{file.name} has no {PLACEMENT.kind} of {PLACEMENT.api_version} with a name")
-    where = found.metadata.namespace or namespace
-    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, namespace=where))
-
-
-async def _explain(
-    connection: Connection, wanted: str | Placement, namespace: str, clusters: Sequence[str]
-) -> list[Explanation]:
+async def _explain(connection: Connection, name: str, namespace: str, clusters: Sequence[str]) -> list[Explanation]:
     async with connection.open() as client:
         scheduler = await read_scheduler(client)
-        placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
+        placement = await client.get(PLACEMENT, name, namespace)
     scheduler.placement(placement)
     key = Key(placement.metadata.namespace, placement.metadata.name)
     if unknown := [each for each in clusters if scheduler.fleet.find(each) is None]:

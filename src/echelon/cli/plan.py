@@ -116,7 +116,7 @@ def planned(
     assumed = assumed or Assumptions()
     if fleet is None:
         return asyncio.run(_with_hub(connection, documents, assumed))
-    capture = _captured(fleet)
+    capture = captured_fleet(fleet)
     return asyncio.run(make_plan(capture.snapshot(), OfflineAdmission(), documents, capture.taken, assumed))
 
 
@@ -126,7 +126,8 @@ async def _with_hub(connection: Connection, documents: Sequence[Document], assum
         return await make_plan(client, admission, documents, datetime.now(UTC), assumed)
 
 
-def _captured(path: Path) -> Capture:
+def captured_fleet(path: Path) -> Capture:
+    """Read a captured fleet."""
     try:
         return read_capture(path.read_bytes())
     except (BadCapture, OSError) as error:

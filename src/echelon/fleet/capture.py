@@ -29,9 +29,12 @@ from echelon.kube.snapshot import Snapshot
 API_VERSION, KIND = "echelon.dev/v1alpha1", "FleetCapture"
 SHARED = "echelon.dev/shared"  # stands instead of a content, with the name that it has among the shared ones
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_SECRET = {"apiVersion": "v1", "kind": "Secret"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SMALL = 200  # characters that are not worth a name
+
+
+# An alias stands for a whole tree, and a page of aliases of aliases for more than any memory holds.
+MOST_PARTS = 20_000_000
 
 
 class BadCapture(ValueError):
@@ -108,15 +111,42 @@ def _decoded(text: bytes) -> Any:
     try:
         if text.lstrip()[:1] == b"{":
             return msgspec.json.decode(text)
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe loaders
+        found = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe loaders
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise BadCapture(f"it cannot be read: {error}") from error
+    if not is_bounded(found, MOST_PARTS):
+        raise BadCapture(f"it has more than {MOST_PARTS} parts; its aliases may repeat")
+    return found
+
+
+def is_bounded(document: Any, most: int) -> bool:
+    """Whether a document has at most so many parts, however often it has one of them."""
+    left, parts = [document], 0
+    while left:
+        value = left.pop()
+        parts += 1
+        if parts > most:
+            return False
+        if isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+    return True
 
 
 def _whole(each: Any, shared: Mapping[str, Any], number: int) -> JSONObject:
     """Return an object with the content that it shares with others."""
-    if not isinstance(each, dict) or not isinstance(each.get("metadata"), dict) or not each["metadata"].get("name"):
-        raise BadCapture(f"objects[{number}] must be an object with a name in its metadata")
+    if not isinstance(each, dict) or not isinstance(each.get("metadata"), dict):
+        raise BadCapture(f"objects[{number}] must be an object with metadata")
+    for field_, value in (
+        ("apiVersion", each.get("apiVersion")),
+        ("kind", each.get("kind")),
+        ("metadata.name", each["metadata"].get("name")),
+    ):
+        if not isinstance(value, str) or not value:
+            raise BadCapture(f"objects[{number}].{field_} must be a text")
+    if not isinstance(each["metadata"].get("namespace", ""), str):
+        raise BadCapture(f"objects[{number}].metadata.namespace must be a text")
     spec = each.get("spec")
     if not isinstance(spec, dict) or SHARED not in spec:
         return each
@@ -144,10 +174,7 @@ class _Redaction:
         metadata.pop("managedFields", None)
         annotations = dict(metadata.get("annotations") or {})
         annotations.pop(SECRET_DATA, None)
-        if _LAST_APPLIED in annotations:
-            annotations[_LAST_APPLIED] = self._applied(annotations[_LAST_APPLIED])
-        if annotations:
-            metadata["annotations"] = annotations
+        metadata["annotations"] = annotations
         return {**found, "metadata": metadata}
 
     def _applied(self, text: str) -> str:
@@ -162,7 +189,13 @@ class _Redaction:
         if not isinstance(value, dict):
             return value
         found = {name: self._walk(each) for name, each in value.items()}
-        if value.items() >= _SECRET.items():
+        if isinstance(applied := value.get(_LAST_APPLIED), str):
+            found[_LAST_APPLIED] = self._applied(applied)
+        if value.get("kind") == "SecretList" and isinstance(value.get("items"), list):
+            found["items"] = [
+                self._walk({"kind": "Secret", **each}) for each in value["items"] if isinstance(each, dict)
+            ]
+        if value.get("kind") == "Secret":  # of whichever version: a template may leave that to the cluster
             if "data" in found:
                 found["data"] = _each(value["data"], lambda text: base64.b64encode(self._word(text).encode()).decode())
             if "stringData" in found:
