@@ -17,6 +17,7 @@ from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.plan_document import document_of
 from echelon.cli.plan_making import ChangePlan, make_plan
 from echelon.cli.plan_views import lines_of
+from echelon.cli.process import bear_large_caches
 from echelon.cli.terminal import clean, echo
 from echelon.engine.forecast.model import Assumptions
 from echelon.fleet.capture import BadCapture, Capture, read_capture
@@ -114,10 +115,20 @@ def planned(
     where = namespace or ("default" if fleet is not None else connection.load().namespace)
     documents = read_files(sources, where, recursive=recursive)
     assumed = assumed or Assumptions()
-    if fleet is None:
-        return asyncio.run(_with_hub(connection, documents, assumed))
-    capture = captured_fleet(fleet)
-    return asyncio.run(make_plan(capture.snapshot(), OfflineAdmission(), documents, capture.taken, assumed))
+    bear_large_caches()
+    found: list[ChangePlan] = []
+
+    async def run() -> None:
+        # Nothing is returned: asyncio would write the result out in full when it puts signals back, and throw it away.
+        if fleet is None:
+            found.append(await _with_hub(connection, documents, assumed))
+        else:
+            capture = captured_fleet(fleet)
+            admission = OfflineAdmission()
+            found.append(await make_plan(capture.snapshot(), admission, documents, capture.taken, assumed))
+
+    asyncio.run(run())
+    return found[0]
 
 
 async def _with_hub(connection: Connection, documents: Sequence[Document], assumed: Assumptions) -> ChangePlan:
