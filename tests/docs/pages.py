@@ -6,6 +6,7 @@ after a backslash or a pipe. Comments before a block, which readers do not see, 
     <!-- needs: two clusters of yours -->   the block is not run; its commands must still exist, with their options
     <!-- file: site.yaml -->                the block is a file that commands after it use
     <!-- run: kubectl ... -->               a command that is run here, and not shown
+    <!-- after: docs/first-rollout.md -->   another page that has to be run before
 
 A command whose exit code is not 0 says so in a comment: `# exits 1`.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")
 _PART = re.compile(
-    r"^[ ]*<!-- (?P<word>needs|file|run): (?P<said>.*?) -->$|^(?P<in>[ ]*)```(?P<kind>\w*)\n(?P<text>.*?)^[ ]*```$",
+    r"^[ ]*<!-- (?P<word>needs|file|run|after): (?P<said>.*?) -->$|^[ ]*```(?P<kind>\w*)\n(?P<text>.*?)^[ ]*```$",
     re.DOTALL | re.MULTILINE,
 )
 _EXITS = re.compile(r"\s+# exits (\d+)$")
@@ -42,12 +43,19 @@ class File:
     text: str
 
 
+@dataclass(frozen=True)
+class After:
+    """A page to read first."""
+
+    page: str
+
+
 def pages() -> list[Path]:
     """Return every page with commands for people."""
     return [*(ROOT / each for each in PAGES), *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def parts(page: Path) -> Iterator[Command | File]:
+def parts(page: Path) -> Iterator[Command | File | After]:
     """Return what a page asks for, in its order."""
     text, needs, file = page.read_text(), "", ""
     for found in _PART.finditer(text):
@@ -61,6 +69,9 @@ def parts(page: Path) -> Iterator[Command | File]:
                 continue
             case "run":
                 yield Command(found["said"], line)
+                continue
+            case "after":
+                yield After(found["said"])
                 continue
         if found["kind"] == "console":
             yield from _commands(found["text"], line, needs)

@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 import pytest
 
 from echelon.cli import main
-from tests.docs.pages import ROOT, Command, File, pages, parts
+from echelon.fleet.member.fleet_spec import CLAUSES
+from tests.docs.pages import ROOT, After, Command, File, pages, parts
 
 PATIENCE_SECONDS = 240.0
 NAMES = [str(page.relative_to(ROOT)) for page in pages()]
@@ -66,11 +67,22 @@ def environment(place: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "KUBECONFIG": str(place / "echelon.kubeconfig"), "NO_COLOR": "1"}
 
 
-def run(place: Path, asked: list[Command | File]) -> None:
+def run_page(place: Path, page: str) -> None:
+    """Run a page, if nobody has."""
+    ran = place / "ran"
+    if page not in (ran.read_text().splitlines() if ran.exists() else ()):
+        run(place, list(parts(ROOT / page)))
+        with ran.open("a") as file:
+            file.write(f"{page}\n")
+
+
+def run(place: Path, asked: Sequence[Command | File | After]) -> None:
     """Type everything into one shell; the first command that ends otherwise than it should is named."""
-    script = ["cd " + shlex.quote(str(place))]
+    script = ["trap 'kill $(jobs -p) 2>/dev/null' EXIT", "cd " + shlex.quote(str(place))]
     for each in asked:
-        if isinstance(each, File):
+        if isinstance(each, After):
+            run_page(place, each.page)
+        elif isinstance(each, File):
             (place / each.name).write_text(each.text)
         elif not each.needs:
             said = shlex.quote(f"line {each.line}: {each.text}")
@@ -94,7 +106,7 @@ def run(place: Path, asked: list[Command | File]) -> None:
 @pytest.mark.xdist_group("docs")
 @pytest.mark.parametrize("page", NAMES)
 def test_the_commands_of_a_page_work(page: str, place: Path) -> None:
-    run(place, list(parts(ROOT / page)))
+    run_page(place, page)
 
 
 @pytest.mark.long
@@ -103,7 +115,7 @@ def test_the_hints_of_up_work_as_printed(place: Path) -> None:
     printed = (place / "hints").read_text().partition("Look around:\n")[2].splitlines()
     hints = [Command(line.strip(), number) for number, line in enumerate(printed) if line.startswith("  ")]
     assert [each.text.split()[0] for each in hints[:3]] == ["export", "kubectl", "kubectl"]
-    run(place, [*hints])
+    run(place, hints)
 
 
 @pytest.mark.parametrize("page", NAMES)
@@ -135,7 +147,7 @@ def _unknown(arguments: list[str]) -> Iterator[str]:
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group):
-        name = arguments.pop(0) if arguments else ""
+        name = arguments.pop(0) if arguments else "--help"
         found = command.get_command(context, name)
         if found is None:
             if not name.startswith("-"):
@@ -167,3 +179,21 @@ def test_what_is_not_run_says_what_it_needs() -> None:
     commands = [each for page in pages() for each in parts(page) if isinstance(each, Command)]
     assert all(len(each.needs.split()) > 1 for each in commands if each.needs)
     assert sum(not each.needs for each in commands) > len(commands) / 2, "most of them are run"
+
+
+INLINE = re.compile(r"`(echelon [a-z][^`]*)`")
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_commands_in_the_text_of_a_page_exist(page: str) -> None:
+    named = [" ".join(found.split()) for found in INLINE.findall((ROOT / page).read_text())]
+    whole = [each for each in named if "…" not in each and "..." not in each and "|" not in each and "[" not in each]
+    wrong = [f"{page}: `{each}`: {problem}" for each in whole for problem in problems(each)]
+    assert wrong == []
+
+
+def test_the_page_about_simulated_fleets_has_every_clause() -> None:
+    text = (ROOT / "docs" / "simulated-fleets.md").read_text()
+    rows = [line for line in text.partition("| clause |")[2].splitlines() if line.startswith("| `")]
+    expected = sorted(CLAUSES, key=lambda each: each.is_trouble)
+    assert rows == [f"| `{each.form}` | {each.meaning} |" for each in expected]

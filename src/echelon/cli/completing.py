@@ -85,7 +85,7 @@ def policies(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[st
 
     async def names(client: "Reader", namespace: str) -> list[str]:
         from echelon.api.policy import POLICY
-        from echelon.rollouts.policy_reading import ROOTS
+        from echelon.engine.policy.names import ROOTS
 
         found = await client.list(POLICY.untyped(), namespace, labels=ROOTS, limit=_MOST)
         return [str(each["metadata"]["name"]) for each in found.items]

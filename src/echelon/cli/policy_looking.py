@@ -16,11 +16,12 @@ from echelon.cli.output import is_document, print_document
 from echelon.cli.policy_changes import Preview, preview_of
 from echelon.cli.rollout_tree import columns
 from echelon.cli.terminal import echo
+from echelon.engine.policy.names import ROOTS
 from echelon.engine.policy.raw_policy import RawPolicy
 from echelon.kube.client import Reader
 from echelon.rollouts.kinds import find_document, readable
 from echelon.rollouts.policies import found_policy
-from echelon.rollouts.policy_reading import ROOTS, PolicyReading, read_policy, read_replicas
+from echelon.rollouts.policy_reading import PolicyReading, read_policy, read_replicas
 from echelon.rollouts.policy_state import clusters_of, ways_of_policy
 from echelon.rollouts.refusals import Refused
 

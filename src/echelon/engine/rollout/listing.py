@@ -33,7 +33,9 @@ def summary_of(rollout: Rollout, now: datetime) -> RolloutSummary:
             phase = Phase.PROGRESSING if entry.starts else entry.phase
             counted[phase] += 1
             place = 4 if entry.cluster in rollout.unbound else _PLACE.get(phase, 6)
-            lines[3 if place == 5 and entry.wait is Wait.SOAK else place].append((ref, entry))
+            line = lines[3 if place == 5 and entry.wait is Wait.SOAK else place]
+            if len(line) < MAX_LISTED_CLUSTERS:  # no more are shown, and there may be ten thousand
+                line.append((ref, entry))
     worst = islice((each for line in lines for each in line), MAX_LISTED_CLUSTERS)
     return RolloutSummary(
         state=state_of(rollout),
