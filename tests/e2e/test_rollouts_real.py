@@ -96,7 +96,7 @@ class Rollout:
         """Return the status of every cluster, as the set has it."""
         listed = self.work_set().get("status", {}).get("rollout", {}).get("clusters", [])
         named = [
-            (name, each["status"]) for each in listed for name in (each["cluster"], *each.get("also", "").split(", "))
+            (name, each["status"]) for each in listed for name in (each["cluster"], *each.get("others", "").split(", "))
         ]
         return {name: status for name, status in named if name}
 

@@ -159,7 +159,7 @@ class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
     """How far one cluster is."""
 
     cluster: Annotated[str, field("Name of the cluster.", max_length=253)]
-    also: Annotated[str, field("Further clusters of which the same is true, separated by commas.")] = ""
+    others: Annotated[str, field("Further clusters of which the same is true, separated by commas.")] = ""
     placement: Annotated[str, field("Placement through which the cluster has its work.")] = ""
     group: Annotated[str, field("Name of the cluster's decision group; empty for unnamed ones.")] = ""
     group_index: Annotated[int, field("Index of the cluster's decision group.", format="int32")] = msgspec.field(
@@ -173,7 +173,7 @@ class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
     @property
     def names(self) -> tuple[str, ...]:
         """All clusters of which it is true."""
-        return (self.cluster, *filter(None, self.also.split(", ")))
+        return (self.cluster, *filter(None, self.others.split(", ")))
 
 
 class RolloutSummary(APIStruct, frozen=True, gc=False, kw_only=True):

@@ -66,9 +66,9 @@ def _merged(lines: Iterable[ClusterRollout]) -> list[ClusterRollout]:
         if first is None:
             found[what] = each
             continue
-        also = ", ".join((*first.names[1:], each.cluster))
+        others = ", ".join((*first.names[1:], each.cluster))
         latest = max(first.last_transition_time, each.last_transition_time)
-        found[what] = msgspec.structs.replace(first, also=also, last_transition_time=latest)
+        found[what] = msgspec.structs.replace(first, others=others, last_transition_time=latest)
     return list(found.values())
 
 
