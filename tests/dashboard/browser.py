@@ -34,8 +34,8 @@ _FLAGS = (
 
 def program() -> str | None:
     """Return where a browser is."""
-    named = os.environ.get("ECHELON_BROWSER")
-    return named or shutil.which("chromium") or shutil.which("google-chrome")
+    named = os.environ.get("ECHELON_BROWSER", "chromium")
+    return shutil.which(named)
 
 
 class Page:
@@ -86,8 +86,11 @@ class Page:
         return found
 
     async def click(self, selector: str) -> None:
-        await self.until(f"!!document.querySelector({json.dumps(selector)}) "
-                         f"&& !document.querySelector({json.dumps(selector)}).disabled", why=f"no {selector}")
+        await self.until(
+            f"!!document.querySelector({json.dumps(selector)}) "
+            f"&& !document.querySelector({json.dumps(selector)}).disabled",
+            why=f"no {selector}",
+        )
         await self.run(f"document.querySelector({json.dumps(selector)}).click()")
 
     async def key(self, key: str) -> None:
@@ -95,8 +98,9 @@ class Page:
             await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
     async def size(self, width: int, height: int) -> None:
-        await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                        mobile=width < 600)
+        await self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
 
     async def dark(self, *, on: bool) -> None:
         features = [{"name": "prefers-color-scheme", "value": "dark" if on else "light"}]
@@ -104,7 +108,7 @@ class Page:
 
     async def picture(self, path: Path) -> None:
         found = await self.call("Page.captureScreenshot", format="png")
-        path.write_bytes(base64.b64decode(found["data"]))
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 
     async def _listen(self) -> None:
         async for message in self._socket:
@@ -128,8 +132,12 @@ async def browser(path: str) -> AsyncIterator[Page]:
     """Start a browser with a profile of its own, and open a tab."""
     with tempfile.TemporaryDirectory(prefix="echelon-browser-", ignore_cleanup_errors=True) as directory:
         process = await asyncio.create_subprocess_exec(
-            path, *_FLAGS, f"--user-data-dir={directory}", "about:blank",
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            path,
+            *_FLAGS,
+            f"--user-data-dir={directory}",
+            "about:blank",
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
         )
         try:
             port = await _port(Path(directory) / "DevToolsActivePort", process)
@@ -156,7 +164,11 @@ async def browser(path: str) -> AsyncIterator[Page]:
 
 async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not file.exists() or not file.read_text().strip():
+        while not (text := _read(file)):
             assert process.returncode is None, "the browser has ended"
             await asyncio.sleep(0.05)
-    return int(file.read_text().split()[0])
+    return int(text.split()[0])
+
+
+def _read(file: Path) -> str:
+    return file.read_text().strip() if file.exists() else ""

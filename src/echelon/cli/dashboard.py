@@ -11,6 +11,7 @@ import click
 from echelon.cli.connection import Connection, connected
 from echelon.cli.logs import logged, say
 from echelon.cli.process import parse_listen, run, stop_on_signals
+from echelon.cli.terminal import echo
 from echelon.dashboard.server import InTheClear, Settings, serving
 from echelon.kube.config import ClusterConfig, User
 
@@ -69,7 +70,7 @@ async def _serve(hub: ClusterConfig, settings: Settings, *, attached: bool) -> N
         else:
             token = (await parent.readline()).decode().strip()
             code = await made.link(User(token=token)) if token else ""
-            click.echo(f"{url}/#code={code}" if code else url)
+            echo(f"{url}/#code={code}" if code else url)
             sys.stdout.flush()
             left = asyncio.create_task(_until_left(parent, stopping), name="parent")
         await stopping.wait()

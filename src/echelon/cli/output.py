@@ -10,14 +10,22 @@ from echelon.cli.terminal import escaped, is_clean
 if TYPE_CHECKING:
     from echelon.api.base import JSON, JSONObject
 
-output_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Format to print.",
-)
+SHARED = ("svg", "html")  # files for a chat or a ticket
+
+
+def _formats(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", "json", "yaml", *more]),
+        default="table",
+        show_default=True,
+        help="Format to print.",
+    )
+
+
+output_option = _formats()
+shared_output_option = _formats(*SHARED)
 
 headers_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--no-headers", is_flag=True, help="Print tables without their titles."

@@ -9,7 +9,7 @@ from echelon.cli import rollout_verbs as verbs
 from echelon.cli.completing import rollouts
 from echelon.cli.connection import Connection, connected, namespace_option
 from echelon.cli.exit_codes import ExitCode, troubled
-from echelon.cli.output import headers_option, output_option
+from echelon.cli.output import headers_option, output_option, shared_output_option
 from echelon.cli.program import Group
 from echelon.cli.rollout_outdated import outdated
 
@@ -45,11 +45,12 @@ def list_(*, connection: Connection, namespace: str, all_namespaces: bool, no_he
 @_named
 @connected
 @namespace_option
-@output_option
+@shared_output_option
 def status(*, name: str, connection: Connection, namespace: str, output: str) -> None:
     """Show a rollout: its groups, what moves or fails, and what the rest waits for.
 
-    -o wide names every cluster. The exit code says whether it could be read; watch has one for how it ends.
+    -o wide names every cluster; -o svg and -o html make a file for a chat or a ticket. The exit code says whether it
+    could be read; watch has one for how it ends.
     """
     from echelon.cli.rollout_looking import picture
 

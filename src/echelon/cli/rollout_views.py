@@ -1,9 +1,10 @@
 """How `echelon rollout list` and `status` print what they found."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from echelon.cli.columns import print_columns
-from echelon.cli.output import is_document, print_document
+from echelon.cli.output import SHARED, is_document, print_document
 from echelon.cli.rollout_tree import columns, tree
 from echelon.cli.terminal import echo
 from echelon.rollouts.picture import COMPLETE, DONE, FAILED, MOVING, SOAKING, TIMED_OUT, Picture, document
@@ -30,6 +31,13 @@ def print_picture(drawn: Picture, output: str) -> None:
     """Print a rollout."""
     if is_document(output):
         print_document(document(drawn), output)
+        return
+    if output in SHARED:
+        from echelon.rollouts import sharing
+
+        made = {"svg": sharing.svg, "html": sharing.html}[output](drawn, datetime.now(UTC))
+        for line in made.splitlines():
+            echo(line)
         return
     for line in tree(drawn, everything=output == "wide", width=columns()):
         echo(line)

@@ -126,11 +126,11 @@ def _revisions(entry: RolloutKind, found: Found) -> list[JSON]:
 def _timeline(found: Found, events: Iterable[JSON]) -> list[JSON]:
     """Return what happened, the newest first: what controllers said, and when revisions were complete."""
     meta = found.subject.metadata
-    names = {found.name, meta.name}
+    about = {(found.kind.kind, found.name), (found.subject.kind.kind, meta.name)}
     own: list[Any] = [
         each
         for each in events
-        if isinstance(each, dict) and each["namespace"] == meta.namespace and each["name"] in names
+        if isinstance(each, dict) and each["namespace"] == meta.namespace and (each["kind"], each["name"]) in about
     ]
     told = [{"at": each["at"], "what": each["reason"], "note": each["note"], "type": each["type"]} for each in own]
     told += [

@@ -95,6 +95,13 @@ class Feed:
         finally:
             self._pages.discard(queue)
 
+    def end(self) -> None:
+        """Tell all pages that nothing comes any more."""
+        for queue in self._pages:
+            while not queue.empty():
+                queue.get_nowait()
+            queue.put_nowait(b"")
+
     async def run(self) -> None:
         """Follow the hub until cancelled. Raises `Unauthorized` when it no longer knows the person."""
         loop = asyncio.get_running_loop()

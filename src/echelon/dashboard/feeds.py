@@ -80,6 +80,7 @@ class Feeds:
             raise
         finally:
             self._open.pop(identity.key, None)
+            feed.end()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await client.close()

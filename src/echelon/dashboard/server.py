@@ -172,6 +172,8 @@ class Dashboard:
                             message = await queue.get()
                     except TimeoutError:
                         message = b": nothing new\n\n"
+                    if not message:
+                        break
                     await response.write(message)
                 await response.write(b"event: over\ndata: {}\n\n")
         except ConnectionError:
@@ -212,7 +214,7 @@ class Dashboard:
     async def _act(self, request: web.Request) -> web.Response:
         client, given = self._open(self.guard.session(request)).client, await body_of(request)
         wish, named, namespace = _wish(given)
-        found, change = await steer(client, named, namespace, wish)
+        found, change = await asyncio.shield(steer(client, named, namespace, wish))  # though the page may be closed
         return _answer({"done": f"{found.title} {change.done}", "notes": list(change.notes)})
 
 
@@ -221,7 +223,8 @@ async def serving(hub: ClusterConfig, settings: Settings) -> AsyncIterator[tuple
     """Serve for as long as it is needed. Return the dashboard and where browsers find it."""
     settings.check()
     dashboard = Dashboard(hub, settings)
-    runner = web.AppRunner(dashboard.application(), access_log=None, shutdown_timeout=1.0)
+    # A page that is closed is noticed at once, and no longer written for.
+    runner = web.AppRunner(dashboard.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     try:
         await runner.setup()
         await web.TCPSite(runner, settings.host, settings.port, ssl_context=settings.tls).start()

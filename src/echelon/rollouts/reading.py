@@ -111,4 +111,5 @@ def outcomes_of(meta: ObjectMeta, conditions: Iterable[Condition]) -> WriteOutco
 
 def unbound_clusters(told: RolloutSummary | None) -> frozenset[str]:
     """Return the clusters that the controller may not write; asking for their sets takes rights that few have."""
-    return frozenset(each.cluster for each in told.clusters if each.reason == NOT_BOUND) if told else frozenset()
+    listed = told.clusters if told else []
+    return frozenset(name for each in listed if each.reason == NOT_BOUND for name in each.names)

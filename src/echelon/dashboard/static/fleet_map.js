@@ -30,8 +30,8 @@ export class FleetMap {
   close() { this.observer.disconnect(); cancelAnimationFrame(this.frame); }
 
   layout() {
-    const width = this.canvas.parentElement?.clientWidth ?? 0;
-    if (!width) return;
+    const width = (this.canvas.parentElement?.clientWidth ?? 0) - 32; // the padding of the map
+    if (width <= 0) return;
     const total = this.groups.reduce((sum, [, members]) => sum + members.length, 0);
     this.size = total > 4000 ? 9 : total > 1200 ? 12 : total > 200 ? 16 : 22;
     const step = this.size + (this.size > 10 ? 3 : 2), across = Math.max(1, Math.floor(width / step));
