@@ -19,7 +19,7 @@ GREETING = Kind("toys.example.com", "v1", "Greeting", "greetings", dict, short_n
 OWNER, HASH = "toys.example.com/greeting", "toys.example.com/hash"
 
 
-async def read(client: Reader, document: JSONObject) -> Found:
+async def read(client: Reader, document: JSONObject, _: datetime) -> Found:
     meta, spec = msgspec.convert(document["metadata"], ObjectMeta), document["spec"]
     status, content = document.get("status", {}), {"text": spec["text"]}
     revision, strategy = rollout.revision_of(content), msgspec.convert(spec["strategy"], RolloutStrategy)

@@ -363,3 +363,13 @@ def test_events_always_fit_into_what_servers_accept(name: str, note: str, reason
         assert len(event.metadata.name) <= 253
 
     run(main())
+
+
+def test_names_are_in_the_order_of_time_for_that_is_how_kubectl_lists_events() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for number in range(20):
+            await recorder.emit(started(f"{number}"))
+            await asyncio.sleep(0.01)
+        assert [each.note for each in await events(client)] == [str(number) for number in range(20)]
+
+    in_hub(story)

@@ -130,7 +130,7 @@ class RolloutPlans:
         meta = document["metadata"]
         key = Key(meta["namespace"], meta["name"])
         with readable(entry.kind, document):
-            after = await entry.read(self._then, document)
+            after = await entry.read(self._then, document, self._now)
         before = await self._before(entry, key)
         if entry.kind == POD_CLIQUE_SET:
             return None
@@ -164,7 +164,7 @@ class RolloutPlans:
         except NotFound:
             return None
         with readable(entry.kind, document):
-            return await entry.read(self._now_, document)
+            return await entry.read(self._now_, document, self._now)
 
     def _informed(self, subject: Subject, before: Subject | None) -> Subject:
         """Return a subject with what the controller knows of its clusters, as far as that can be seen.

@@ -1,14 +1,16 @@
 """`echelon up`: a hub, the controllers and a simulated fleet with its agents, in one process and one command."""
 
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from shlex import quote
 from shutil import which
 
 import click
 
+from echelon.cli.dashboard_process import dashboard_beside
 from echelon.cli.examples import example
-from echelon.cli.hub import write_kubeconfig
+from echelon.cli.hub import CONTEXT, write_kubeconfig
 from echelon.cli.logs import logged
 from echelon.cli.process import parse_listen, run, stop_on_signals
 from echelon.cli.terminal import echo, style
@@ -75,8 +77,18 @@ A later clause replaces an earlier one of its kind; troubles add up.
     show_default=True,
     help="Kubeconfig to write: a context for the hub and one for each cluster.",
 )
+@click.option(
+    "--dashboard",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    callback=lambda _, __, value: parse_listen(value, "--dashboard") and value if value else "",
+    help="Serve the dashboard there, and print a link that signs in, once. Empty: no dashboard.",
+)
 @logged(level="error", verbose="info")
-def up(*, clusters: int, clauses: str, seed: int, data: Path | None, listen: str, kubeconfig: Path) -> None:
+def up(
+    *, clusters: int, clauses: str, seed: int, data: Path | None, listen: str, kubeconfig: Path, dashboard: str
+) -> None:
     """Run everything on this machine: a hub, the controllers, and a simulated fleet with its agents.
 
     The clusters have nodes, pods that take time to start, and controllers that roll Deployments, StatefulSets,
@@ -85,22 +97,27 @@ def up(*, clusters: int, clauses: str, seed: int, data: Path | None, listen: str
     host, port = parse_listen(listen)
     settings = Settings(f"{clusters} clusters; {_USUAL}; {clauses}", seed, data, host, port)
     try:
-        run(_serve(settings, kubeconfig))
+        run(_serve(settings, kubeconfig, dashboard))
     except BadFleetSpec as error:
         raise click.BadParameter(str(error), param_hint="--fleet") from error
     except (LogError, PkiError, TokenFileError, KubeconfigError, ApiError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _serve(settings: Settings, kubeconfig: Path) -> None:
+async def _serve(settings: Settings, kubeconfig: Path, dashboard: str) -> None:
     local = await started(settings)
     stopping = stop_on_signals()
     try:
         write_kubeconfig(local.hub, kubeconfig)
         freeze()
         say(f"{len(local.fleet)} clusters have joined the hub at {local.hub.url()}.")
-        look_around(local, kubeconfig)
-        await stopping.wait()
+        async with AsyncExitStack() as stack:
+            if dashboard:
+                options = ("--kubeconfig", str(kubeconfig), "--context", CONTEXT, "--listen", dashboard)
+                url = await stack.enter_async_context(dashboard_beside(options, local.hub.admin_token))
+                say(f"The dashboard, by a link that works once: {url}")
+            look_around(local, kubeconfig)
+            await stopping.wait()
     finally:
         await local.stop()
     say("Everything has stopped.")

@@ -42,6 +42,7 @@ from echelon.hub.access.impersonation import as_user
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import Hub
 from echelon.hub.server import Settings as HubSettings
+from echelon.hub.storage.store import Entry
 from echelon.kube.client import ApplyPatch, Client
 from echelon.kube.clock import SystemClock
 from echelon.kube.errors import AlreadyExists
@@ -202,10 +203,15 @@ def agent_user(cluster: str) -> User:
     return User(f"system:open-cluster-management:{cluster}:echelon", groups)
 
 
+async def member_template() -> list[Entry]:
+    """Make what every simulated member begins with."""
+    return await make_template(partial(_serve, documents=[*_ON_MEMBERS, *_FOR_POLICIES]))
+
+
 async def _cluster_maker(hub: Hub, heard: Callable[[int], None] | None) -> ClusterFor:
     count = 0
     stored = frozenset(hub.cluster_names())
-    template = await make_template(partial(_serve, documents=[*_ON_MEMBERS, *_FOR_POLICIES]))
+    template = await member_template()
 
     async def make(name: str) -> LogicalCluster:
         nonlocal count

@@ -41,6 +41,7 @@ RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0)
 _NOTE_BYTES = 1024
 _WORD_LENGTH = 128
 _NAME_LENGTH = 253 - 17  # a dot and sixteen digits follow
+_CHANCE_BITS = 22  # in these digits, besides the milliseconds since 1970
 
 _log = logging.getLogger(__name__)
 
@@ -185,7 +186,7 @@ class EventRecorder:
                 series.name, series.chosen, series.count = "", "", 1
             else:
                 return
-        series.chosen = series.chosen or f"{_event_name(event.regarding.name)}.{self._random.getrandbits(64):016x}"
+        series.chosen = series.chosen or f"{_event_name(event.regarding.name)}.{self._moment():016x}"
         try:
             await self._writer.create(EVENT, self._body(event, series, now), namespace)
         except AlreadyExists:
@@ -194,6 +195,11 @@ class EventRecorder:
         about = event.regarding
         place = f"{about.namespace}/{about.name}" if about.namespace else about.name
         _log.info("%s %s: %s: %s", about.kind.kind, place, event.reason, event.note, extra={"reason": event.reason})
+
+    def _moment(self) -> int:
+        """Return a number that grows with time: kubectl shows events of this kind in the order of their names."""
+        milliseconds = int(self._clock.now().timestamp() * 1000)
+        return milliseconds << _CHANCE_BITS | self._random.getrandbits(_CHANCE_BITS)
 
     def _body(self, event: Emit, series: _Series, now: str) -> JSONObject:
         regarding = event.regarding

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from echelon.api.base import JSONObject
 from echelon.api.policy import TemplateDetails
@@ -22,9 +22,8 @@ _STATES = {"Compliant": DONE, "NonCompliant": FAILED}
 NOT_REPORTED = "not reported on yet"
 
 
-async def read_rollout(client: Reader, document: JSONObject) -> Found:
+async def read_rollout(client: Reader, document: JSONObject, now: datetime) -> Found:
     """Return a policy with everything around it."""
-    now = datetime.now(UTC)
     return found_policy(await read_policy(client, document, now), now)
 
 

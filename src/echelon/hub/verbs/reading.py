@@ -42,7 +42,7 @@ class Query(msgspec.Struct, frozen=True):
     initial_events: bool | None = None  # None: only where no resource version is given
 
 
-class Found(msgspec.Struct, frozen=True):
+class ListResult(msgspec.Struct, frozen=True):
     """What a list answers."""
 
     entries: Sequence[Entry]
@@ -62,7 +62,7 @@ def get(cluster: LogicalCluster, resource: Resource, namespace: str, name: str) 
     return entry
 
 
-async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Found:
+async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> ListResult:
     """Return the objects that a query selects, in name order, all at one revision."""
     matches = matcher(resource, query)
     await _reported(cluster, resource)
@@ -80,8 +80,8 @@ async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Fo
     except Compacted as expired:
         raise _expired(query, expired) from None
     if not more:
-        return Found(entries, page.revision)
-    return Found(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
+        return ListResult(entries, page.revision)
+    return ListResult(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
 
 
 async def _reported(cluster: LogicalCluster, resource: Resource) -> None:

@@ -23,6 +23,7 @@ from echelon.hub.access.impersonation import impersonation
 from echelon.hub.access.rbac import Attributes, Decision, refusal
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.causes import quoted
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.web import codec
 from echelon.hub.web.health import ENDPOINTS
 from echelon.hub.web.limits import Limits
@@ -231,16 +232,6 @@ async def beside(call: Call, work: Callable[[], T]) -> T:
     """Do something that takes long beside the event loop, when it is the user's turn."""
     async with call.limits.large.place(call.share):
         return await to_the_end(work)
-
-
-async def to_the_end(work: Callable[[], T]) -> T:
-    """Do something in a thread. It cannot be stopped, so who does not wait for it keeps the place until it is done."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.gather(running, return_exceptions=True)
-        raise
 
 
 async def send(call: Call, response: web.StreamResponse) -> None:

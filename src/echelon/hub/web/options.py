@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -10,9 +11,10 @@ from echelon.api.base import JSONObject
 from echelon.hub.schema import causes
 from echelon.hub.schema.metadata import manager_errors
 from echelon.hub.verbs import reading
-from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.admission import AT_ONCE, Request, Target
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.web import rendering
-from echelon.hub.web.http import Call
+from echelon.hub.web.http import Call, beside
 from echelon.hub.web.request import truth
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
@@ -55,8 +57,8 @@ def integer(text: str | None) -> int:
     return int(text)
 
 
-def write_request(call: Call, repeated: Sequence[str] = (), *, apply: bool = False) -> Request:
-    """Read how a write shall be done. `repeated` are the keys that its body has twice."""
+def write_request(call: Call, size: int, repeated: Sequence[str] = (), *, apply: bool = False) -> Request:
+    """Read how a write shall be done. `size` is that of its body, `repeated` are the keys that it has twice."""
     query, kind = call.http.query, _OPTIONS.get(call.info.verb, "CreateOptions")
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     dry_run = query.getall("dryRun", [])
@@ -76,6 +78,9 @@ def write_request(call: Call, repeated: Sequence[str] = (), *, apply: bool = Fal
         warnings=call.warnings,
         duplicate_fields=tuple(repeated) if validation != "Ignore" else (),
         annotations=call.annotations,
+        size=size,
+        # While somebody has a large body it is that user's turn already.
+        beside=to_the_end if size > AT_ONCE else partial(beside, call),
     )
 
 
