@@ -32,6 +32,7 @@ from echelon.rollouts.kinds import ROLLOUT_KINDS, RolloutKind, readable
 from echelon.rollouts.refusals import Refused
 
 SHORTEST_SECONDS = 0.8  # between two messages
+_FIRST_SECONDS = 0.1  # the same, while not everything has been read once
 _SHARE = 2  # of the time that drawing takes, how often it passes between two drawings
 _CLOCK_SECONDS = (
     5.0  # after which rollouts that are under way are drawn anew, for soaks and deadlines pass by themselves
@@ -123,7 +124,8 @@ class Feed:
                 began = loop.time()
                 change = await self._collect(by_clock=by_clock)
                 sent = loop.time()
-                pause = max(SHORTEST_SECONDS, _SHARE * (sent - began))
+                # Whoever comes first sees what there is as it is read.
+                pause = max(SHORTEST_SECONDS if self.ready else _FIRST_SECONDS, _SHARE * (sent - began))
                 self._send(change)
                 if sent - checked > _CHECK_SECONDS:
                     checked = sent
