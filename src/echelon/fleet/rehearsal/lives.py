@@ -65,7 +65,9 @@ class _Guard:
     broken: list[str] = field(default_factory=list)
 
     def committed(self, change: Change) -> None:
-        before = {name: len(story.starts) for name, story in self.chronicle.stories.items() if story.blocked == _STOPPED}
+        before = {
+            name: len(story.starts) for name, story in self.chronicle.stories.items() if story.blocked == _STOPPED
+        }
         self.chronicle.committed(change)
         for name, count in before.items():
             story = self.chronicle.stories[name]
@@ -92,18 +94,18 @@ async def live(world: Rehearsal, trial: Trial, seed: int) -> Life:
 
 def _strike(world: Rehearsal, hazards: Sequence[Hazard], images: Iterable[str], random: Random) -> set[str]:
     """Let things go wrong in clusters that are drawn."""
-    clusters, by_cluster = sorted(world.fleet.members), {}
+    clusters = sorted(world.fleet.members)
+    by_cluster: dict[str, list[Hazard]] = {}
     for hazard in hazards:
         for name in hazard.struck(clusters, random):
             by_cluster.setdefault(name, []).append(hazard)
     for name, member in world.fleet.members.items():
         member.context.random.seed(f"{random.random()} {name}")
-        found: list[Hazard] = by_cluster.get(name, [])
+        found = by_cluster.get(name, [])
         if found:
-            member.context.script = script_of(found, images)
+            member.let_fail(script_of(found, images, member.context.elapsed()))
         for hazard in found:
             if hazard.kind == "offline":
-                world.fleet.timers.after(hazard.after, member.cut_off)
                 world.loop.call_later(hazard.after + _SILENT_SECONDS, _give_up, world, name)
     return set(by_cluster)
 
