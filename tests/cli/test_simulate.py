@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,26 @@ def test_names_of_others_are_text_in_the_page() -> None:
     assert "default-src 'none'" in page
     for drawing in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
         ET.fromstring(drawing)  # noqa: S314 - our own
+
+
+def test_a_rollout_that_breaks_a_budget_is_seen(
+    monkeypatch: pytest.MonkeyPatch, simulate: Callable[..., Result]
+) -> None:
+    monkeypatch.setattr("echelon.cli.simulate.most_in_flight", lambda *_: 1)  # and two start together
+    said = simulate("--seeds", "1", "--first-seed", "5", code=11).output
+    assert "seed 5: web: 2 in flight, and 1 may be" in said
+    assert "--first-seed 5 --seeds 1" in said
+
+
+def test_the_command_of_the_page_prints_what_it_shows(
+    captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = re.findall(r"```console\n\$ echelon (simulate .*?)```", Path("docs/planning.md").read_text(), re.DOTALL)[0]
+    command, *shown = block.splitlines()
+    (tmp_path / "change.yaml").write_text(yaml.safe_dump(documents(work_set("web:2", SLOWLY))[0].body))
+    (tmp_path / "fleet.json").write_bytes(captured.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(main, shlex.split(command)).output.splitlines()
+    for line in shown:
+        assert line in said, (line, said)
+    assert (tmp_path / "out.html").exists()

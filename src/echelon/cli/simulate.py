@@ -20,7 +20,7 @@ from echelon.cli.simulate_report import report_of
 from echelon.cli.simulate_views import Simulation, document_of, lines_of
 from echelon.cli.terminal import echo
 from echelon.cli.up import Progress
-from echelon.engine.forecast.limits import SpeedLimit, speed_limits
+from echelon.engine.forecast.limits import SpeedLimit, most_in_flight, speed_limits
 from echelon.fleet.capture import Capture
 from echelon.fleet.rehearsal.chronicle import RolloutName
 from echelon.fleet.rehearsal.hazards import KINDS, BadHazard, Hazard, read_hazard
@@ -140,11 +140,19 @@ def _trial(plan: ChangePlan, hazards: tuple[Hazard, ...], days: float) -> Trial:
         for each in plan.rollouts
         if each.differs
     )
+    captured_at = plan.fleet.now if plan.fleet is not None else datetime.now(UTC)
     if not rollouts:
         raise click.UsageError("nothing is rolled out by this change; echelon plan tells what it does")
     if any(each.kind in ("crash", "image") for each in hazards) and not new_images(writes):
         raise click.UsageError("--failures: no image in the files is new, so no pod could fail by it; try offline")
-    return Trial(writes, rollouts, hazards, days * 24 * 3600)
+    slots = {
+        RolloutName(each.after.kind.resource, each.namespace, each.after.metadata.name): most_in_flight(
+            each.after, captured_at
+        )
+        for each in plan.rollouts
+        if each.differs
+    }
+    return Trial(writes, rollouts, hazards, days * 24 * 3600, slots)
 
 
 def _limits(plan: ChangePlan) -> dict[RolloutName, tuple[SpeedLimit, ...]]:
