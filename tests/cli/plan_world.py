@@ -1,5 +1,6 @@
 """Fleets for plans: drawn by chance, brought to life, and asked what a change would do before it is made."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -183,3 +184,23 @@ def strategy_of(random: Random, *, soak: str = "") -> JSONObject:
         return {"type": kind, "progressivePerGroup": settings}
     mandatory = {"mandatoryDecisionGroups": [{"groupIndex": 0}]} if random.random() < 0.4 else {}
     return {"type": kind, "progressive": {**settings, "maxConcurrency": random.choice([1, 2, "50%"]), **mandatory}}
+
+
+def small_fleet(first: JSONObject, *more: JSONObject) -> Capture:
+    """Return six clusters, five of them chosen in groups of two, that have a work set everywhere, and more."""
+    first = {**first, "spec": {**first["spec"], "placementRefs": [{"name": "p", "rolloutStrategy": {"type": "All"}}]}}
+
+    async def life() -> Capture:
+        labels = {f"c{number}": {"in": "yes" if number < 5 else "no"} for number in range(6)}
+        chosen = [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"in": "yes"}}}}]
+        before = fleet(labels, predicates=chosen, decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 2}})
+        async with plan_world([*before, first, *more]) as here:
+            await here.rehearsal.start_controllers()
+            await asyncio.sleep(600)
+            return await here.capture()
+
+    loop = loop_of(0)
+    try:
+        return loop.run_until_complete(life())
+    finally:
+        loop.close()

@@ -21,13 +21,14 @@ from tests.cli.plan_world import (
     made,
     plan_world,
     policy,
+    small_fleet,
     work_set,
 )
 
 from echelon.api.base import JSONObject
 from echelon.cli import main
 from echelon.engine.forecast.model import Assumptions
-from echelon.fleet.capture import Capture, read_capture, to_document
+from echelon.fleet.capture import read_capture, to_document
 
 SLOWLY: JSONObject = {
     "type": "ProgressivePerGroup",
@@ -52,24 +53,8 @@ def with_secret(image: str, value: str = SECRET) -> JSONObject:
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fleet of six clusters, five of them chosen, that have a work set and a policy; written down."""
-
-    async def life() -> Capture:
-        labels = {f"c{number}": {"in": "yes" if number < 5 else "no"} for number in range(6)}
-        chosen = [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"in": "yes"}}}}]
-        before = fleet(labels, predicates=chosen, decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 2}})
-        everywhere: JSONObject = {"type": "All"}
-        first = with_secret("web:1")
-        first["spec"]["placementRefs"][0]["rolloutStrategy"] = everywhere
-        async with plan_world([*before, first, *policy("1", everywhere)]) as here:
-            await here.rehearsal.start_controllers()
-            await asyncio.sleep(600)
-            return await here.capture()
-
-    loop = loop_of(0)
-    found = loop.run_until_complete(life())
-    loop.close()
     path = tmp_path_factory.mktemp("fleet") / "fleet.json"
-    path.write_text(json.dumps(to_document(found)))
+    path.write_text(json.dumps(to_document(small_fleet(with_secret("web:1"), *policy("1", {"type": "All"})))))
     return path
 
 

@@ -9,6 +9,8 @@ import msgspec
 from echelon.api.rollout import RolloutStrategy
 from echelon.engine.forecast.course import forecast
 from echelon.engine.forecast.model import Assumptions
+from echelon.engine.rollout.evaluate import roll_out
+from echelon.engine.rollout.stages import stages
 from echelon.engine.rollout.subject import Subject
 
 _MANY = 1_000_000
@@ -35,6 +37,16 @@ def speed_limits(subject: Subject, now: datetime, takes: timedelta) -> tuple[Spe
     if takes:
         found.append(SpeedLimit("the time that clusters need", ends - forecast(subject, now).ends))
     return tuple(sorted(found, key=lambda each: -each.saved))
+
+
+def most_in_flight(subject: Subject, now: datetime) -> int:
+    """Return how many clusters may be in flight at once: those of the largest stage of each reference."""
+    found = 0
+    for ref in roll_out(subject, now).references:
+        allocation = ref.allocation
+        if allocation.strategy is not None:
+            found += max((each.slots for each in stages(allocation.strategy, allocation.groups)), default=0)
+    return found
 
 
 def _without_soak(strategy: RolloutStrategy) -> RolloutStrategy:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import ceil
 from random import Random
 
-from echelon.fleet.member.trouble import CrashLoop, ImageError, Script, SlowStart, Trouble
+from echelon.fleet.member.trouble import CrashLoop, ImageError, Offline, Script, SlowStart, Trouble
 
 KINDS = {
-    "crash": "what is new starts, and ends with an error; with a time, so long after each start",
+    "crash": "pods of images that are new end with an error, again and again",
     "image": "the images that are new cannot be pulled",
     "slow": "pods take ten times as long to start",
-    "offline": "the cluster is cut off; with a time, so long after the change",
+    "offline": "nobody reaches the cluster any more",
 }
 _WORDS = re.compile(r"(?P<kind>\w+) on (?P<share>\d+(?:\.\d+)?%|\d+)(?: after (?P<after>\d+)(?P<unit>s|m|h))?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -29,7 +29,7 @@ class Hazard:
     kind: str
     share: float = 0.0  # of the clusters, from 0 to 1
     count: int | None = None  # or so many
-    after: float = 0.0  # seconds
+    after: float = 0.0  # seconds since the change
 
     def struck(self, clusters: Sequence[str], random: Random) -> list[str]:
         """Draw the clusters that it strikes."""
@@ -52,15 +52,17 @@ def read_hazard(text: str) -> Hazard:
     return Hazard(found["kind"], float(share[:-1]) / 100, after=after)
 
 
-def script_of(hazards: Iterable[Hazard], images: Iterable[str]) -> Script:
-    """Return what goes wrong with the pods of a cluster that these strike; `images` are those that are new."""
+def script_of(hazards: Iterable[Hazard], images: Iterable[str], now: float) -> Script:
+    """Return what goes wrong in a cluster that these strike; `images` are those that are new, `now` is by its clock."""
     troubles: list[Trouble] = []
     for each in hazards:
         for image in images:
             if each.kind == "crash":
-                troubles.append(CrashLoop(image=image, after_seconds=each.after or 1.0))
+                troubles.append(CrashLoop(now + each.after, image=image))
             elif each.kind == "image":
-                troubles.append(ImageError(image=image))
+                troubles.append(ImageError(now + each.after, image=image))
         if each.kind == "slow":
-            troubles.append(SlowStart())
+            troubles.append(SlowStart(now + each.after))
+        elif each.kind == "offline":
+            troubles.append(Offline(now + each.after))
     return Script(tuple(troubles))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -12,11 +12,14 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.core import POD
+from echelon.api.work import MANIFEST_WORK
+from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.fleet.rehearsal.chronicle import Chronicle, Counts, RolloutName, Story
 from echelon.fleet.rehearsal.hazards import Hazard, script_of
 from echelon.fleet.rehearsal.world import Rehearsal, Write
 from echelon.hub.storage.store import Change
-from echelon.kube.client import MergePatch
+from echelon.kube.client import EventType, MergePatch
 
 _LOOK_SECONDS = 30.0
 _AFTERWARDS = 600.0  # seconds for which a rollout that has ended is looked at
@@ -32,6 +35,7 @@ class Trial:
     rollouts: tuple[RolloutName, ...]
     hazards: tuple[Hazard, ...] = ()
     most_seconds: float = 7 * 24 * 3600.0
+    slots: Mapping[RolloutName, int] = field(default_factory=dict)  # clusters that may be in flight at once, at most
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +63,12 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class _Guard:
-    """Looks at every commit whether a rollout goes on that was stopped."""
+    """Looks at every commit whether a rollout goes on that was stopped, or has more in flight than it may."""
 
     chronicle: Chronicle
+    slots: Mapping[RolloutName, int]
     broken: list[str] = field(default_factory=list)
+    _moving: dict[RolloutName, set[str]] = field(default_factory=dict)  # that have got the change, and do not work yet
 
     def committed(self, change: Change) -> None:
         before = {
@@ -74,6 +80,26 @@ class _Guard:
             if len(story.starts) > count and story.blocked == _STOPPED:
                 cluster = next(reversed(story.starts))
                 self.broken.append(f"{name.name}: {cluster} started after too many had failed")
+        self._count(change)
+
+    def _count(self, change: Change) -> None:
+        """Count works from what agents say of them, and not from what a controller makes of that."""
+        if change.entry.key.resource != MANIFEST_WORK.resource:
+            return
+        meta = change.entry.object["metadata"]
+        found = set_of(str((meta.get("labels") or {}).get(SET_LABEL) or ""))
+        name = RolloutName(MANIFEST_WORK_REPLICA_SET.resource, *found) if found is not None else None
+        if name is None or name not in self.slots:
+            return
+        moving, cluster = self._moving.setdefault(name, set()), meta["namespace"]
+        began = cluster in self.chronicle.of(name).starts
+        if not began or change.type is EventType.DELETED or _works(change.entry.object):
+            moving.discard(cluster)
+        elif cluster not in moving:
+            moving.add(cluster)
+            timed_out = self.chronicle.of(name).told[-1][1].bad if self.chronicle.of(name).told else 0
+            if len(moving) > self.slots[name] + timed_out:
+                self.broken.append(f"{name.name}: {len(moving)} in flight, and {self.slots[name]} may be")
 
 
 async def live(world: Rehearsal, trial: Trial, seed: int) -> Life:
@@ -83,7 +109,7 @@ async def live(world: Rehearsal, trial: Trial, seed: int) -> Life:
     struck = _strike(world, trial.hazards, images, random)
     chronicle = Chronicle(world.loop.time, trial.rollouts)
     chronicle.know(entry.object for entry in world.hub.store.list("rolloutledgers.echelon.dev").entries)
-    guard = _Guard(chronicle)
+    guard = _Guard(chronicle, trial.slots)
     world.hub.store.on_commit(guard.committed)
     began = world.loop.time()
     await world.apply(trial.writes)
@@ -92,20 +118,30 @@ async def live(world: Rehearsal, trial: Trial, seed: int) -> Life:
     return Life(seed=seed, struck=len(struck), fates=fates, violations=guard.broken[:20])
 
 
+def _works(work: JSONObject) -> bool:
+    """Whether an agent says that what a work has now is there, and works."""
+    generation = work["metadata"].get("generation")
+    said = {each["type"]: each for each in (work.get("status") or {}).get("conditions") or ()}
+    available = said.get("Available")
+    return (
+        available is not None and available["status"] == "True" and available.get("observedGeneration") == generation
+    ) and said.get("Progressing", {}).get("status") != "True"
+
+
 def _strike(world: Rehearsal, hazards: Sequence[Hazard], images: Iterable[str], random: Random) -> set[str]:
     """Let things go wrong in clusters that are drawn."""
-    clusters, by_cluster = sorted(world.fleet.members), {}
+    clusters = sorted(world.fleet.members)
+    by_cluster: dict[str, list[Hazard]] = {}
     for hazard in hazards:
         for name in hazard.struck(clusters, random):
             by_cluster.setdefault(name, []).append(hazard)
     for name, member in world.fleet.members.items():
         member.context.random.seed(f"{random.random()} {name}")
-        found: list[Hazard] = by_cluster.get(name, [])
+        found = by_cluster.get(name, [])
         if found:
-            member.context.script = script_of(found, images)
+            member.let_fail(script_of(found, images, member.context.elapsed()))
         for hazard in found:
             if hazard.kind == "offline":
-                world.fleet.timers.after(hazard.after, member.cut_off)
                 world.loop.call_later(hazard.after + _SILENT_SECONDS, _give_up, world, name)
     return set(by_cluster)
 

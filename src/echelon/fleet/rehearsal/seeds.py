@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
+from typing import NoReturn
 
 import msgspec
 
@@ -50,6 +51,10 @@ async def _begun(capture: Capture) -> Rehearsal:
     return world
 
 
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
 class _Lives:
     """Processes that live, and what they have said so far."""
 
@@ -65,6 +70,7 @@ class _Lives:
         found: list[Life] = []
         waiting = seeds[::-1]
         selector = selectors.DefaultSelector()
+        before = signal.signal(signal.SIGTERM, _end)  # or copies would go on without anybody to tell
         try:
             while waiting or self._living:
                 while waiting and len(self._living) < self._processes:
@@ -83,6 +89,7 @@ class _Lives:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
                 os.waitpid(process, 0)
+            signal.signal(signal.SIGTERM, before)
         return sorted(found, key=lambda each: each.seed)
 
     def _fork(self, seed: int) -> int:
@@ -91,6 +98,7 @@ class _Lives:
         if process == 0:
             code = 1
             try:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.close(reading)
                 with os.fdopen(writing, "wb") as pipe:
                     pipe.write(msgspec.json.encode(self._live(seed)))
