@@ -90,6 +90,9 @@ async def pictures(page: Page) -> None:
     await page.size(1280, 800)
     await page.run("location.hash = '#/fleet'")
     await page.until("!!document.querySelector('#shows option[value^=rollout]')")
+    await page.until(
+        "!!document.querySelector('#by option[value^=placement]') && !!document.querySelector('.legend li')"
+    )
     for field, value in (
         ("by", "placement:shop/storefront"),
         ("shows", "rollout:manifestworkreplicaset/shop/storefront"),
