@@ -137,7 +137,7 @@ def eventually(ask: Callable[[], str], pattern: str) -> str:
 
 
 def test_placements_are_listed_as_kubectl_does(echelon: Callable[..., str]) -> None:
-    said = eventually(lambda: echelon("list", "-n", NS), r"^web +True")
+    said = eventually(lambda: echelon("list", "-n", NS), r"^few +True[^\0]*^web +True")
     lines = [line.split() for line in said.splitlines()]
     assert lines == [
         ["NAME", "SUCCEEDED", "REASON", "SELECTEDCLUSTERS"],

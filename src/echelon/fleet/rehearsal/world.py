@@ -59,9 +59,7 @@ _HUB = hub_hash("https://rehearsal.example")
 # What is on clusters is what agents bring there, and those who joined need nobody to let them in.
 _LEFT_OUT = (POD, POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET)
 _CONTROLLERS = tuple(
-    name
-    for name in (*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES)
-    if name not in ("cluster-registration", "cluster-joining")
+    name for name in (*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES) if name not in ("cluster-registration", "cluster-joining")
 )
 _REPORTED = (MANIFEST_WORK.resource, POLICY.resource, WORK.resource)
 _HEARTBEATS = ("leases.coordination.k8s.io", "events.events.k8s.io", "events")
@@ -182,7 +180,9 @@ class Rehearsal:
         """Put what was captured on the hub, as it was: nobody else would be believed by what refers to it."""
         store, listed = self.hub.store, set(clusters)
         left_out = {kind.resource for kind in _LEFT_OUT}
-        objects = [(kind, each) for each in capture.objects if (kind := kind_of(each)) and kind.resource not in left_out]
+        objects = [
+            (kind, each) for each in capture.objects if (kind := kind_of(each)) and kind.resource not in left_out
+        ]
         for kind, each in sorted(objects, key=lambda pair: pair[0] != NAMESPACE):
             meta = {name: value for name, value in each["metadata"].items() if name != "resourceVersion"}
             meta.setdefault("uid", self.hub.new_uid())
