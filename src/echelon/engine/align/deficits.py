@@ -35,7 +35,7 @@ def freeze(sums: Sums, member: Member) -> bool:
         # A pause resizes, and where a sum is overdrawn a bound may hide what that takes or makes.
         # Of a member of which nothing is known any more, there is no other way to find out.
         # What is called wanted may have gone by the time that it is heard of, and is made again.
-        takes, makes = False, grant.replicas > member.replicas
+        takes, makes = False, grant.replicas > member.replicas and not member.trades(grant)
         if isinstance(reach, DeploymentReach) and member.revision:
             takes = reach.cut(grant.most) > 0
             makes = makes or (reach.makes(grant.most) and grant.most > granted)

@@ -226,9 +226,21 @@ class Member:
         before = out.partition if out is not None and out.revision == self.want else 0
         if keep and self.drops:
             yield Grant(0, self.want, self.pods, 1, 0, min(self.pods, max(before, self.pods - done)))
+        least = self.contract.least_unavailable
+        if keep and self.drops and out is not None and out.revision == self.want and out.surge >= least > 0:
+            # It has to be allowed to lack a pod. With one more wanted, and one less too many, it lacks none that is.
+            wanted = replicas + least
+            yield Grant(0, self.want, wanted, least, out.surge - least, min(wanted, max(before, wanted - done)))
         surge = out.surge if out else 0
         unavailable = self.contract.least_unavailable if surge else 1
         yield Grant(0, self.want, replicas, unavailable, surge, min(replicas, max(before, replicas - done)))
+
+    def trades(self, grant: Grant) -> bool:
+        """Tell whether a grant calls wanted what was a pod too many, and permits no more pods than were permitted."""
+        out = self.out
+        if out is None or self.family is not Family.CLONE_SET or grant.most > out.most:
+            return False
+        return 0 < grant.replicas - out.replicas <= self.contract.least_unavailable
 
     def resized(self, replicas: int) -> Iterator[Grant]:
         """Return grants that differ from the present one in replicas, the preferred one first."""
