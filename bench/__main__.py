@@ -7,7 +7,7 @@ from statistics import median
 import click
 import uvloop
 
-from bench import align, gangs, makespan, placement, pods, policies, report, rollout, runtime, startup, waves
+from bench import align, gangs, makespan, placement, plan, pods, policies, report, rollout, runtime, startup, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -29,6 +29,7 @@ Figures = dict[str, float]
             "runtime",
             "rollout",
             "placement",
+            "plan",
             "align",
             "makespan",
             "pods",
@@ -92,6 +93,7 @@ class _Ours:
     measures: list[runtime.Measure] = field(default_factory=list)
     decisions: list[rollout.Decided] = field(default_factory=list)
     growths: list[placement.Growth] = field(default_factory=list)
+    plans: list[plan.Planned] = field(default_factory=list)
     rounds: list[align.Aligned] = field(default_factory=list)
     makespans: list[makespan.Makespan] = field(default_factory=list)
     crowds: list[pods.Crowd] = field(default_factory=list)
@@ -113,6 +115,8 @@ class _Ours:
             self.decisions = rollout.measure(progress)
         if what in (None, "placement"):
             self.growths = placement.measure(progress)
+        if what in (None, "plan"):
+            self.plans = plan.measure(progress, [size for size in plan.LIMITS if size <= clusters] or [clusters])
         if what in (None, "align"):
             self.rounds = align.measure(progress, min(clusters, align.CLUSTERS))
         if what in (None, "makespan"):
@@ -133,6 +137,7 @@ class _Ours:
             "runtime": {one.title: one.value for one in self.measures},
             "rollout": {one.title: one.milliseconds for one in self.decisions},
             "placement": {one.title: one.ratio for one in self.growths},
+            "plan": {one.title: one.seconds for one in self.plans},
             "align": {one.title: one.milliseconds for one in self.rounds},
             "makespan": {one.title: one.ratio for one in self.makespans},
             "pods": {one.title: one.microseconds for one in self.crowds},
@@ -147,6 +152,7 @@ class _Ours:
         tables += [runtime.table(self.measures)] if self.measures else []
         tables += [rollout.table(self.decisions)] if self.decisions else []
         tables += [placement.table(self.growths)] if self.growths else []
+        tables += [plan.table(self.plans)] if self.plans else []
         tables += [align.table(self.rounds)] if self.rounds else []
         tables += [makespan.table(self.makespans)] if self.makespans else []
         tables += [pods.table(self.crowds)] if self.crowds else []

@@ -101,8 +101,8 @@ def largest(seed: int) -> list[Hostile]:
 
 
 def dearest() -> Hostile:
-    """Return what is known to cost the most for its size: fields that are told apart by their values."""
-    finalizers = [f"a/k{number}" for number in range(LARGEST_BODY // 12)]
+    """Return what is known to cost the most for its size, and can be stored: fields that are told apart by values."""
+    finalizers = [f"a/k{number}" for number in range(LARGEST_BODY // 24)]
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large", "finalizers": finalizers}}
     query = {"fieldManager": "fuzz", "dryRun": "All"}
     return Hostile("finalizers applied", "PATCH", f"{MAPS}/large", json.dumps(body).encode(), APPLY_PATCH, query)

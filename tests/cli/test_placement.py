@@ -191,13 +191,14 @@ def test_a_placement_that_is_not_stored_can_be_explained(echelon: Callable[..., 
     assert [each["clusterName"] for each in found if each["selected"]] == ["cluster-00"]
     assert {each["reason"] for each in found} == {"Selected", "NotAmongTheBest", "NoPredicateMatches"}
     assert '"new" not found' in echelon("show", "new", "-n", NS, code=5)
-    for text, said in (
-        ("a: b: c", "has no placement"),
-        ("{}", "missing required field `spec`"),
-        (yaml.safe_dump({**placement, "kind": "Deployment"}), "has no Placement of"),
+    for text, said, code in (
+        ("a: b: c", "mapping values are not allowed", 2),
+        ("{}", "apiVersion is missing", 2),
+        (yaml.safe_dump({**placement, "kind": "PlacementX"}), "the files have no Placement of", 1),
+        (yaml.safe_dump({**placement, "spec": {"numberOfClusters": "few"}}), "numberOfClusters", 1),
     ):
         file.write_text(text)
-        assert said in echelon("explain", "-f", str(file), "-n", NS, code=1)
+        assert said in echelon("explain", "-f", str(file), "-n", NS, code=code)
     assert "name a placement, or give a file" in echelon("explain", "-n", NS, code=2)
 
 

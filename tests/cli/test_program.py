@@ -123,9 +123,10 @@ def test_what_a_hub_refuses_has_its_own_code_and_a_diff_keeps_one_for_difference
     assert caught.value.exit_code == (ExitCode.USAGE if code == ExitCode.FAILED else code)
 
 
-def test_a_mistake_of_ours_is_not_told_as_one_of_the_hub() -> None:
-    with pytest.raises(ZeroDivisionError), errors_said():
-        raise ZeroDivisionError
+@pytest.mark.parametrize("error", [ZeroDivisionError, BrokenPipeError])
+def test_what_is_no_trouble_of_the_hub_is_not_told_as_such(error: type[Exception]) -> None:
+    with pytest.raises(error), errors_said(), troubled():
+        raise error
 
 
 def test_the_documentation_has_the_table_of_exit_codes() -> None:
@@ -197,6 +198,24 @@ def test_a_request_has_as_long_as_somebody_says(given: str, seconds: float) -> N
             option.process_value(context, "soon")
 
     assert CliRunner().invoke(ask, [], catch_exceptions=False).exit_code == 0
+
+
+def test_kubectl_finds_its_plugin_and_completes_it(kubectl: str, tmp_path: Path) -> None:
+    for name, code in (
+        ("kubectl-echelon", "from echelon.cli import plugin; plugin()"),
+        ("kubectl_complete-echelon", "from echelon.cli.completion import for_kubectl; for_kubectl()"),
+    ):
+        script = tmp_path / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n')
+        script.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def asks(*arguments: str) -> list[str]:
+        command = [kubectl, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.split()
+
+    assert asks("echelon", "--version")[0] == "echelon,"
+    assert asks("__complete", "echelon", "rollout", "pro")[0] == "promote"
 
 
 def test_kubectl_echelon_is_what_its_help_says() -> None:

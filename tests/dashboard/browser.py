@@ -115,6 +115,8 @@ class Page:
             told = json.loads(message.data)
             if "id" in told:
                 answer = self._answers.pop(told["id"])
+                if answer.done():  # nobody waits for it any more
+                    continue
                 if "error" in told:
                     answer.set_exception(AssertionError(str(told["error"])))
                 else:

@@ -1,7 +1,7 @@
 """Objects that are still files: of one or several files, of directories, or of what another program prints."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,6 @@ from echelon.fleet.capture import kind_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_BYTES = 64 * 1024 * 1024
-
-files_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-f", "--filename", "sources", multiple=True, required=True, help="File or directory, - for input; repeatable."
-)
-recursive_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-R", "--recursive", is_flag=True, help="Directories with all that is below them."
-)
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,6 @@ def errors_said() -> Iterator[None]:
     """Turn what a hub or its configuration refuses into one line and an exit code that says which kind it is."""
     try:
         yield
-    except BrokenPipeError:  # of our own output; it is no trouble of the hub
-        raise
     except click.ClickException as error:
         if type(error) is not click.ClickException:  # about what somebody typed, or ended already
             raise

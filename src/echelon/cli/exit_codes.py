@@ -57,6 +57,8 @@ def ended_by(error: Exception) -> Ended | None:
     from echelon.rollouts.refusals import NotThere, Refused
 
     match error:
+        case BrokenPipeError():  # of our own output, which is no trouble of the hub
+            return None
         case NotThere():
             return Ended(error.message, ExitCode.NOT_FOUND)
         case Refused():

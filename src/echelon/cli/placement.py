@@ -1,10 +1,11 @@
 """`echelon placement`: look at placements, ask why a cluster was or was not chosen, have groups cut again."""
 
 from collections.abc import Sequence
-from typing import TextIO
+from pathlib import Path
 
 import click
 
+from echelon.cli.change_options import fleet_option, recursive_option
 from echelon.cli.completing import clusters as known_clusters
 from echelon.cli.completing import placements
 from echelon.cli.connection import Connection, connected, namespace_option
@@ -48,8 +49,14 @@ def show(*, name: str, connection: Connection, namespace: str, output: str) -> N
 @connected
 @namespace_option
 @click.option(
-    "-f", "--filename", type=click.File(), help="Explain the placement in this file instead, which need not be stored."
+    "-f",
+    "--filename",
+    "sources",
+    multiple=True,
+    help="Explain with these files applied, which change nothing; repeatable.",
 )
+@recursive_option
+@fleet_option
 @click.option(
     "--cluster",
     "clusters",
@@ -64,21 +71,35 @@ def explain_(
     name: str | None,
     connection: Connection,
     namespace: str,
-    filename: TextIO | None,
+    sources: Sequence[str],
+    recursive: bool,
+    fleet: Path | None,
     clusters: Sequence[str],
     output: str,
 ) -> None:
     """Tell for every cluster whether a placement selects it, and why not, or with which score.
 
-    This is computed now, from what the hub has, and does not depend on a controller that runs. With a file it tells
-    what would come of a placement, or of a change to one, before it is applied.
+    This is computed now, from what the hub has, and does not depend on a controller that runs. With files, the same as
+    echelon plan takes, it tells what would come of the placement in them, or of the named one when something around it
+    changes, and who would come, go and move.
     """
+    if name is None and not sources:
+        raise click.UsageError("name a placement, or give a file with one")
+    if fleet is not None and not sources:
+        raise click.UsageError("--fleet is for files: give some with -f")
     from echelon.cli import placement_looking as looking
 
-    where = namespace or connection.load().namespace
-    if (name is None) == (filename is None):
-        raise click.UsageError("name a placement, or give a file with one")
-    looking.print_explanation(connection, filename or name or "", where, clusters, output)
+    if sources:
+        from echelon.cli.plan_explaining import explained
+
+        told, change = explained(
+            connection, fleet, sources, namespace=namespace, name=name, clusters=clusters, recursive=recursive
+        )
+        looking.print_explanation(told, output, details=bool(clusters))
+        looking.print_membership(change, output)
+    else:
+        told = looking.explained(connection, name or "", namespace or connection.load().namespace, clusters)
+        looking.print_explanation(told, output, details=bool(clusters))
 
 
 @placement.command()

@@ -3,11 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TextIO
 
-import click
 import msgspec
-import yaml
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
@@ -16,7 +13,9 @@ from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection
 from echelon.cli.output import is_document, listed, print_document
+from echelon.cli.plan_views import membership
 from echelon.cli.terminal import echo
+from echelon.engine.forecast.membership import MembershipChange
 from echelon.engine.placement.desired import REGROUP_ANNOTATION
 from echelon.engine.placement.explain import Explanation
 from echelon.kube.client import MergePatch
@@ -51,21 +50,30 @@ def show(connection: Connection, name: str, namespace: str, output: str) -> None
         echo(line)
 
 
-def print_explanation(
-    connection: Connection, wanted: str | TextIO, namespace: str, clusters: Sequence[str], output: str
-) -> None:
-    """Tell why a placement, of a name or in a file, selects whom it selects."""
-    found = wanted if isinstance(wanted, str) else _read(wanted, namespace)
-    told = asyncio.run(_explain(connection, found, namespace, clusters))
+def explained(connection: Connection, name: str, namespace: str, clusters: Sequence[str]) -> list[Explanation]:
+    """Tell why a placement selects whom it selects."""
+    return asyncio.run(_explain(connection, name, namespace, clusters))
+
+
+def print_explanation(told: Sequence[Explanation], output: str, *, details: bool) -> None:
+    """Print why clusters are selected or not, at length if that is wanted."""
     if is_document(output):
         print_document([explanation_document(each) for each in told], output)
-    elif clusters and output == "table":
+    elif details and output == "table":
         for each in told:
             for line in views.details(each):
                 echo(line)
     else:
         wide = output == "wide"
         print_columns(views.headers(wide=wide), views.rows(told, wide=wide))
+
+
+def print_membership(change: MembershipChange, output: str) -> None:
+    """Print who would come, go and move."""
+    if is_document(output):
+        return
+    for line in [*membership(change, everything=output == "wide")] or ["    the same clusters in the same groups"]:
+        echo(line)
 
 
 def regroup(connection: Connection, name: str, namespace: str) -> None:
@@ -106,25 +114,9 @@ async def _one(connection: Connection, name: str, namespace: str) -> tuple[JSONO
     ]
 
 
-def _read(file: TextIO, namespace: str) -> Placement:
-    """Read a placement, as strictly as a hub would read its form."""
-    try:
-        document = yaml.safe_load(file)
-        found = msgspec.convert(document, Placement)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise click.ClickException(f"{file.name} has no placement: {error}") from error
-    if (found.api_version, found.kind) != (PLACEMENT.api_version, PLACEMENT.kind) or not found.metadata.name:
-        raise click.ClickException(f"{file.name} has no {PLACEMENT.kind} of {PLACEMENT.api_version} with a name")
-    where = found.metadata.namespace or namespace
-    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, namespace=where))
-
-
-async def _explain(
-    connection: Connection, wanted: str | Placement, namespace: str, clusters: Sequence[str]
-) -> list[Explanation]:
+async def _explain(connection: Connection, name: str, namespace: str, clusters: Sequence[str]) -> list[Explanation]:
     async with connection.open() as client:
-        placement = await client.get(PLACEMENT, wanted, namespace) if isinstance(wanted, str) else wanted
-        return await explain_placement(client, placement, clusters)
+        return await explain_placement(client, await client.get(PLACEMENT, name, namespace), clusters)
 
 
 async def _regroup(connection: Connection, name: str, namespace: str) -> None:

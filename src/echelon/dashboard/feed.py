@@ -6,6 +6,7 @@ and that text goes to all pages; a page that does not keep up gets everything an
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -26,17 +27,20 @@ from echelon.dashboard.tables import EVENTS, TABLES, Table
 from echelon.engine.pod_clique.names import PART_OF
 from echelon.kube.cache import key_of
 from echelon.kube.client import Client
-from echelon.kube.errors import ApiError, Unauthorized
+from echelon.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from echelon.kube.informer import Delta
 from echelon.rollouts.kinds import ROLLOUT_KINDS, RolloutKind, readable
 from echelon.rollouts.refusals import Refused
 
 SHORTEST_SECONDS = 0.8  # between two messages
-_SHARE = 2  # of the time that drawing takes, how often it passes between two drawings
+_FIRST_SECONDS = 0.1  # the same, while not everything has been read once
+_SHARE = 2  # how often the time that drawing took passes between two drawings
+_LONGEST_SECONDS = 10.0  # between two messages, however long drawing takes
 _CLOCK_SECONDS = (
     5.0  # after which rollouts that are under way are drawn anew, for soaks and deadlines pass by themselves
 )
 _CHECK_SECONDS = 30.0
+_AGAIN_SECONDS = 2.0  # before a hub that was away is asked again
 _WAITING = 4  # messages that a page may be behind
 _MOST_NAMESPACES = 200
 _MOST_EVENTS = 300
@@ -61,7 +65,7 @@ class Feed:
         self._stale_rollouts: set[Any] = set()
         self._under_way: set[Any] = set()
         self._unseen: dict[str, str] = {}
-        self._told_unseen: dict[str, str] = {}
+        self._told: tuple[bool, dict[str, str]] = (False, {})  # the last two that pages have heard of
         self._namespaces: tuple[str, ...] = ()
         self._ask = True  # whether there may be more to watch
         self._wake = asyncio.Event()
@@ -120,11 +124,13 @@ class Feed:
                 await asyncio.sleep(sent + pause - loop.time())
                 by_clock = not self._wake.is_set()
                 self._wake.clear()
-                began = loop.time()
-                change = await self._collect(by_clock=by_clock)
+                began = time.thread_time()  # what waits for the hub costs nobody anything
+                self._send(self._tables_changed())
+                self._send(await self._rollouts_changed(by_clock=by_clock))
                 sent = loop.time()
-                pause = max(SHORTEST_SECONDS, _SHARE * (sent - began))
-                self._send(change)
+                # Whoever comes first sees what there is as it is read.
+                least = SHORTEST_SECONDS if self.ready else _FIRST_SECONDS
+                pause = max(least, min(_SHARE * (time.thread_time() - began), _LONGEST_SECONDS))
                 if sent - checked > _CHECK_SECONDS:
                     checked = sent
                     await self.reader.check()
@@ -153,6 +159,7 @@ class Feed:
     async def _follow(self) -> None:
         """Watch whatever the person may see."""
         namespaces = await self._all_namespaces()
+        failed: list[Kind[Any]] = []
 
         async def one(kind: Kind[Any], labels: str) -> None:
             try:
@@ -164,13 +171,18 @@ class Feed:
             self._unseen.pop(kind.resource, None)
             if refusal is not None:
                 self._unseen[kind.resource] = refusal.message
+            if refusal is not None and not isinstance(refusal, Forbidden | NotFound):
+                failed.append(kind)  # the hub is away, which is no reason to show nothing
             self._wake.set()
 
         wanted = [(each.kind, each.labels) for each in TABLES]
         wanted += [(each.kind.untyped(), each.labels) for each in ROLLOUT_KINDS]
         await asyncio.gather(*(one(kind, labels) for kind, labels in wanted))
-        self.ready = True
+        self.ready = not failed
         self._wake.set()
+        if failed:
+            self._ask = True
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _all_namespaces(self) -> tuple[str, ...]:
         try:
@@ -195,20 +207,25 @@ class Feed:
                 self._documents[name] = entry, delta.new
         self._stale_rollouts.update(self._readings.concerned(kind, delta))
 
-    async def _collect(self, *, by_clock: bool) -> JSONObject:
-        """Make rows anew where something behind them has changed. Return those that are other ones now."""
+    def _tables_changed(self) -> JSONObject:
+        """Make rows of tables anew where their objects have changed. Return those that are other ones now."""
         body: JSONObject = {}
         for table in TABLES:
             stale, self._stale[table.name] = self._stale[table.name], {}
             made = {key: _made(table, obj) if obj is not None else None for key, obj in stale.items()}
             self._put(body, table.name, made)
         self._forget_old_events(body)
+        if (self.ready, self._unseen) != self._told:
+            self._told = self.ready, dict(self._unseen)
+            body["unseen"] = self._told[1]
+        return body
+
+    async def _rollouts_changed(self, *, by_clock: bool) -> JSONObject:
+        """Draw those rollouts anew that something around them has changed for, or time. Return the other ones."""
+        body: JSONObject = {}
         names = self._stale_rollouts | (self._under_way if by_clock else set())
         self._stale_rollouts = set()
         self._put(body, ROLLOUTS, {_id(name): await self._draw(name) for name in names})
-        if self._unseen != self._told_unseen:
-            self._told_unseen = dict(self._unseen)
-            body["unseen"] = self._told_unseen
         return body
 
     def _put(self, body: JSONObject, name: str, made: dict[str, JSON]) -> None:

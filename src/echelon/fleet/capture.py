@@ -119,8 +119,12 @@ def _decoded(text: bytes) -> Any:
 def _whole(each: Any, shared: Mapping[str, Any], number: int) -> JSONObject:
     """Return an object with the content that it shares with others."""
     metadata = each.get("metadata") if isinstance(each, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        raise BadCapture(f"objects[{number}] must be an object with a name in its metadata")
+    if not isinstance(metadata, dict):
+        raise BadCapture(f"objects[{number}] must be an object with metadata")
+    texts = {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata.name": metadata.get("name")}
+    for path, value in texts.items():
+        if not isinstance(value, str) or not value:
+            raise BadCapture(f"objects[{number}].{path} must be a text")
     if not isinstance(metadata.get("namespace", ""), str):
         raise BadCapture(f"objects[{number}].metadata.namespace must be a text")
     spec = each.get("spec")
@@ -177,7 +181,7 @@ class _Redaction:
             found["items"] = [
                 self._walk({**_SECRET, **each} if isinstance(each, dict) else each) for each in value["items"]
             ]
-        if value.get("kind") == _SECRET["kind"] and str(value.get("apiVersion", "v1")) == "v1":
+        if value.get("kind") == _SECRET["kind"]:  # of whichever version: a template may leave that to the cluster
             self._hide(found, value)
         if isinstance(found.get("overriders"), dict):
             found["overriders"] = self._overriders(found["overriders"])

@@ -237,7 +237,7 @@ class World:
                 self.groups.get(name, 0),
                 open=self._is_open(name),
                 reachable=name not in self.cut,
-                first="" if self.stable else self.ledger.first,
+                first="" if self.stable else self.ledger.first or "",
             )
             for name, size in wish.sizes.items()
         }

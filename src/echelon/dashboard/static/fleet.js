@@ -62,6 +62,7 @@ export function fleet(root) {
       return { name: row[NAME], text, colour, marked: Boolean(row[TAINTS]) };
     })]);
     map.show(cells);
+    if (!rows.length && !store.ready) { put(summary, "Reading…"); put(legend); return; }
     put(summary, `${count(rows.length, "clusters")} in ${count(groups.length, "groups")}`,
       store.unseen["managedclusters.cluster.open-cluster-management.io"] && " · you may not list clusters, so these are the ones that placements of your namespaces select");
     const ordered = [...counts].sort((one, other) => rank(one[0]) - rank(other[0]));

@@ -5,7 +5,8 @@ import { get, store } from "./store.js";
 import { buttons } from "./verbs.js";
 
 const QUIET = new Set(["done", "waiting", "skipped"]);
-const MOST = 60; // clusters of a group that are shown as lines; all of them are cells
+const MOST = 12; // clusters of a group that are shown as lines unless somebody asks for more
+const ORDER = ["failed", "timed out", "in flight", "soaking"];
 
 export function rollout(root, kind, namespace, name) {
   const body = h("div", {});
@@ -69,22 +70,31 @@ export function rollout(root, kind, namespace, name) {
 }
 
 function wave(group, clusters, open) {
-  const loud = clusters.filter((each) => !QUIET.has(each[1]));
+  const loud = clusters.filter((each) => !QUIET.has(each[1])).sort((one, other) => ORDER.indexOf(one[1]) - ORDER.indexOf(other[1]));
   const key = `${group.placement}/${group.title}`;
+  const folded = `${key}/more`;
   const rest = clusters.filter((each) => QUIET.has(each[1]));
   return h("article", { class: group.active ? "card active" : "card" },
     h("h3", {}, group.title, h("span", { class: "sub" }, `${group.placement} · ${told(group.counts)}`)),
     bar(group.counts, group.total),
     group.message && h("p", { class: "message" }, group.message),
-    loud.length > 0 && h("ul", { class: "tree" }, loud.slice(0, MOST).map(line), loud.length > MOST && h("li", { class: "more" }, `${loud.length - MOST} more that move or failed`)),
-    rest.length > 0 && h("details", { "data-key": key, open: open.has(key) }, h("summary", {}, `${count(rest.length, "clusters")} done or waiting`),
+    loud.length > 0 && h("ul", { class: "tree" }, loud.slice(0, MOST).map(line)),
+    loud.length > MOST && h("details", { "data-key": folded, open: open.has(folded) }, h("summary", {}, `${count(loud.length - MOST, "clusters")} more that move or failed`),
+      h("ul", { class: "tree" }, loud.slice(MOST, 400).map(line), loud.length > 400 && h("li", { class: "more" }, `${loud.length - 400} more`))),
+    rest.length > 0 && h("details", { "data-key": key, open: open.has(key) }, h("summary", {}, `${count(rest.length, "clusters")} ${restTold(rest)}`),
       h("ul", { class: "names" }, rest.slice(0, 400).map(([name, text, , message]) => h("li", { class: `s-${slug(text)}`, title: message || text }, mark(text), name)), rest.length > 400 && h("li", { class: "more" }, `${rest.length - 400} more`))));
 }
 
+function restTold(rest) {
+  return [...new Set(rest.map((each) => each[1]))].join(" or ");
+}
+
 function line([name, text, since, message, objects]) {
+  // What the cluster's own message says already is not said twice.
+  const others = objects.filter(([title, is, words]) => is !== "done" && !(message.includes(title) && message.includes(words))).slice(0, 30);
   return h("li", {}, mark(text), h("b", {}, name), " ", state(text), since && h("span", { class: "sub" }, ` ${since}`),
     message && h("p", { class: "message" }, message),
-    objects.length > 0 && h("ul", { class: "tree" }, objects.filter((one) => one[1] !== "done" || objects.length === 1).slice(0, 30).map(([title, is, words]) => h("li", {}, mark(is), title, words && h("p", { class: "message" }, words)))));
+    others.length > 0 && h("ul", { class: "tree" }, others.map(([title, is, words]) => h("li", {}, mark(is), title, words && h("p", { class: "message" }, words)))));
 }
 
 function parts(lines) {

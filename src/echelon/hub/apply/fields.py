@@ -203,6 +203,8 @@ def _ranked(step: str) -> tuple[Any, ...]:
     kind, text = step[0], step[2:]
     if kind == "f":
         return 0, text
+    if kind == "v" and text[0] == '"' and "\\" not in text:
+        return _KINDS.index(kind), (1, text[1:-1])  # as it would be decoded
     value = msgspec.json.decode(text)
     if kind == "k":
         return 1, [(name, _value_rank(part)) for name, part in value.items()]
