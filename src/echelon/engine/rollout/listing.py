@@ -27,19 +27,20 @@ _PLACE = {Phase.TIMED_OUT: 0, Phase.FAILED: 1, Phase.PROGRESSING: 2, Phase.TO_AP
 def summary_of(rollout: Rollout, now: datetime) -> RolloutSummary:
     """Tell where the clusters stand, the worst first."""
     lines: list[list[tuple[ReferenceRollout, ClusterDecision]]] = [[] for _ in _WORST_FIRST]
-    counted: Counter[Phase] = Counter()
+    counted, done = Counter[Phase](), 0
     for ref in rollout.references:
         for entry in ref.cluster_decisions:
             phase = Phase.PROGRESSING if entry.starts else entry.phase
             counted[phase] += 1
             place = 4 if entry.cluster in rollout.unbound else _PLACE.get(phase, 6)
-            line = lines[3 if place == 5 and entry.wait is Wait.SOAK else place]
+            place = 3 if place == 5 and entry.wait is Wait.SOAK else place
+            line, done = lines[place], done + (place == _DONE)
             if len(line) < MAX_LISTED_CLUSTERS:  # no more are shown, and there may be ten thousand
                 line.append((ref, entry))
     worst = islice((each for line in lines for each in line), MAX_LISTED_CLUSTERS)
     return RolloutSummary(
         state=state_of(rollout),
-        done=f"{len(lines[_DONE])}/{sum(counted.values())}",
+        done=f"{done}/{sum(counted.values())}",
         to_apply=counted[Phase.TO_APPLY],
         progressing=counted[Phase.PROGRESSING],
         succeeded=counted[Phase.SUCCEEDED],
