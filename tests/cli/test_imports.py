@@ -6,6 +6,7 @@ How long they take depends on the machine; how many there are does not.
 import socket
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,15 @@ finally:
 _MOST_FOR_HELP = 40  # modules beyond those of Python and click
 
 
+@cache
+def bare() -> set[str]:
+    """Return what Python and click import by themselves."""
+    command = [sys.executable, "-c", "import sys, click; print(*sys.modules)"]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
 @pytest.mark.parametrize("typed", ["", "rollout", "rollout watch", "rollout undo", "policy", "placement", "cluster"])
 def test_help_needs_neither_a_client_nor_an_engine(typed: str) -> None:
-    bare = [sys.executable, "-c", "import sys, click; print(*sys.modules)"]
-    there = set(subprocess.run(bare, check=True, capture_output=True, text=True).stdout.split())
     command = [sys.executable, "-c", _HELP, *typed.split(), "--help"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     imported = set(told.partition("imported:")[2].split())
@@ -66,7 +72,7 @@ def test_help_needs_neither_a_client_nor_an_engine(typed: str) -> None:
         "echelon.kube",
     )
     assert {each for each in imported if each in heavy} == set()
-    assert len(imported - there) < _MOST_FOR_HELP, sorted(imported - there)
+    assert len(imported - bare()) < _MOST_FOR_HELP, sorted(imported - bare())
 
 
 _UNTIL_ASKED = """
