@@ -33,8 +33,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, kubectl: str) -> Iterator[Pa
         (directory / each).symlink_to(ROOT / each)
     programs = directory / ".venv" / "bin"
     programs.mkdir(parents=True)
-    (programs / "echelon").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m echelon "$@"\n')
-    (programs / "echelon").chmod(0o755)
+    for each in ("echelon", "kubectl-echelon"):
+        (programs / each).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m echelon "$@"\n')
+        (programs / each).chmod(0o755)
     (programs / "kubectl").symlink_to(kubectl)
     hints = directory / "hints"
     command = [
