@@ -21,7 +21,9 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.cli.change_files import Document
 from echelon.engine.merge_patch import merge_difference
 from echelon.hub.catalogue.resources import Resource, builtin_resources, custom_resources
-from echelon.hub.server import ROOT
+from echelon.hub.cluster import LogicalCluster
+from echelon.hub.kinds.builtin import strategy_of
+from echelon.hub.server import ROOT, memory_cluster
 from echelon.hub.verbs.admission import Request, Target, admit_body, validate
 from echelon.kube.client import Client, MergePatch, Reader, WriteOptions
 from echelon.kube.errors import ApiError, Forbidden, NotFound
@@ -97,6 +99,12 @@ class OfflineAdmission:
         """Return the object as a hub with Echelon's own definitions would store it."""
         resource = _resource(kind)
         admitted = admit_body(resource, after, Request(ROOT, field_validation="Ignore"))
+        if kind.builtin:  # some of its defaults depend on other fields, and are in no schema
+            strategy = strategy_of(resource)
+            if before is None:
+                strategy.prepare_create(_nowhere(), admitted, ROOT)
+            else:
+                strategy.prepare_update(_nowhere(), admitted, before, ROOT)
         validate(Target(resource, key.namespace, key.name), admitted, before)
         meta = admitted["metadata"]
         old = before["metadata"] if before is not None else {}
@@ -194,6 +202,12 @@ def _wanted(document: JSONObject) -> JSONObject:
     meta = document["metadata"]
     notes = {name: value for name, value in (meta.get("annotations") or {}).items() if name != _LAST_APPLIED}
     return {**_content(document), "labels": meta.get("labels") or {}, "annotations": notes}
+
+
+@cache
+def _nowhere() -> LogicalCluster:
+    """Return a cluster that has nothing, for habits of kinds that ask for the time or a name."""
+    return memory_cluster(seed=0)
 
 
 @cache

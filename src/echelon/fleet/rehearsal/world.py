@@ -32,6 +32,7 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.controllers.running import NAMES, POLICY_NAMES, WORKLOAD_NAMES, Controllers
 from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.merge_patch import merge_difference
+from echelon.engine.workload.names import execution_namespace
 from echelon.fleet.capture import Capture, kind_of
 from echelon.fleet.local import member_template
 from echelon.fleet.loop import VirtualLoop, running
@@ -192,7 +193,8 @@ class Rehearsal:
                 found["spec"] = {**(found.get("spec") or {}), "leaseDurationSeconds": _NEVER}
             if store.latest(key) is None:
                 await store.put(key, found, expected=0)
-        for name in {*clusters, *(each["metadata"].get("namespace", "") for _, each in objects)} - {""}:
+        executing = map(execution_namespace, clusters)
+        for name in {*clusters, *executing, *(each["metadata"].get("namespace", "") for _, each in objects)} - {""}:
             if store.latest(Key(NAMESPACE.resource, "", name)) is None:
                 await self.client.create(NAMESPACE.untyped(), {"metadata": {"name": name}})
 
