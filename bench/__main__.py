@@ -7,7 +7,7 @@ from statistics import median
 import click
 import uvloop
 
-from bench import align, gangs, makespan, placement, pods, policies, report, rollout, runtime, waves
+from bench import align, gangs, makespan, placement, plan, pods, policies, report, rollout, runtime, startup, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -29,12 +29,14 @@ Figures = dict[str, float]
             "runtime",
             "rollout",
             "placement",
+            "plan",
             "align",
             "makespan",
             "pods",
             "gangs",
             "waves",
             "policies",
+            "startup",
         ]
     ),
     required=False,
@@ -56,8 +58,8 @@ def main(
     """Measure the hub as its clients see it, and a create from inside, stage by stage.
 
     And what the runtime costs a controller, a decision a rollout, a label the placements, a round a federated workload,
-    many pods their cluster, gangs of pods their set, and how long changes take to reach a whole fleet. WHAT limits it
-    to one of these. The hub is a child process with a data directory of its own.
+    many pods their cluster, gangs of pods their set, how long changes take to reach a whole fleet, and the command line
+    to start. WHAT limits it to one of these. The hub is a child process with a data directory of its own.
     """
     progress = Progress()
     figures: Figures = {}
@@ -91,6 +93,7 @@ class _Ours:
     measures: list[runtime.Measure] = field(default_factory=list)
     decisions: list[rollout.Decided] = field(default_factory=list)
     growths: list[placement.Growth] = field(default_factory=list)
+    plans: list[plan.Planned] = field(default_factory=list)
     rounds: list[align.Aligned] = field(default_factory=list)
     makespans: list[makespan.Makespan] = field(default_factory=list)
     crowds: list[pods.Crowd] = field(default_factory=list)
@@ -98,6 +101,7 @@ class _Ours:
     laps: list[waves.Lap] = field(default_factory=list)
     memory: float = 0.0
     enforced: list[policies.Lap] = field(default_factory=list)
+    starts: list[startup.Start] = field(default_factory=list)
 
     def measure(self, what: str | None, clusters: int, progress: Progress) -> None:
         if what in (None, "pipeline"):
@@ -111,6 +115,8 @@ class _Ours:
             self.decisions = rollout.measure(progress)
         if what in (None, "placement"):
             self.growths = placement.measure(progress)
+        if what in (None, "plan"):
+            self.plans = plan.measure(progress, [size for size in plan.LIMITS if size <= clusters] or [clusters])
         if what in (None, "align"):
             self.rounds = align.measure(progress, min(clusters, align.CLUSTERS))
         if what in (None, "makespan"):
@@ -123,18 +129,22 @@ class _Ours:
             self.laps, self.memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
         if what in (None, "policies"):
             self.enforced = uvloop.run(policies.measure(progress, min(clusters, policies.CLUSTERS)))
+        if what in (None, "startup"):
+            self.starts = startup.measure(progress, min(clusters, startup.ROUNDS))
 
     def parts(self) -> dict[str, dict[str, float]]:
         return {
             "runtime": {one.title: one.value for one in self.measures},
             "rollout": {one.title: one.milliseconds for one in self.decisions},
             "placement": {one.title: one.ratio for one in self.growths},
+            "plan": {one.title: one.seconds for one in self.plans},
             "align": {one.title: one.milliseconds for one in self.rounds},
             "makespan": {one.title: one.ratio for one in self.makespans},
             "pods": {one.title: one.microseconds for one in self.crowds},
             "gangs": gangs.figures(self.sets),
             "waves": {one.title: one.seconds for one in self.laps},
             "policies": {one.title: one.value for one in self.enforced},
+            "startup": {one.title: one.ratio for one in self.starts if one.ratio is not None},
         }
 
     def tables(self) -> list[str]:
@@ -142,12 +152,14 @@ class _Ours:
         tables += [runtime.table(self.measures)] if self.measures else []
         tables += [rollout.table(self.decisions)] if self.decisions else []
         tables += [placement.table(self.growths)] if self.growths else []
+        tables += [plan.table(self.plans)] if self.plans else []
         tables += [align.table(self.rounds)] if self.rounds else []
         tables += [makespan.table(self.makespans)] if self.makespans else []
         tables += [pods.table(self.crowds)] if self.crowds else []
         tables += [gangs.table(self.sets)] if self.sets else []
         tables += [waves.table(self.laps, self.memory)] if self.laps else []
         tables += [policies.table(self.enforced)] if self.enforced else []
+        tables += [startup.table(self.starts)] if self.starts else []
         return tables
 
 

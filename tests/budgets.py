@@ -78,6 +78,7 @@ BUDGETS: Mapping[str, Budget] = {
     "federated workloads on a cluster": Budget(3, 2, 15),
     "crashes of federated workloads on a cluster": Budget(8, 2, 15),
     "propagation": Budget(8, 1, 15),
+    "plans": Budget(5, 2, 30),
     "pod cliques": Budget(6, 3, 30),
     "pod clique sets": Budget(3, 2, 30),
     "crashes of pod clique sets": Budget(4, 2, 30),

@@ -253,6 +253,16 @@ def test_nothing_is_stored_in_a_namespace_that_went_meanwhile(
     assert answer.result().status == 404
 
 
+@pytest.mark.parametrize("dry", [{}, {"dryRun": "All"}], ids=["written", "tried"])
+def test_what_cannot_be_stored_with_its_owners_is_refused(hub: AttackedHub, dry: dict[str, str]) -> None:
+    """Each of these fields is written down a second time, to say whose it is."""
+    finalizers = [f"a/k{number}" for number in range(80_000)]
+    body = config_map("owned") | {"metadata": {"name": "owned", "finalizers": finalizers}}
+    answer = hub.user("mallory")("PATCH", f"{MAPS}/owned", body, APPLY_PATCH, fieldManager="m", **dry)
+    assert (answer.status, answer.reason) == (413, "RequestEntityTooLarge")
+    assert hub.user("mallory")("GET", f"{MAPS}/owned").status == 404
+
+
 # --- what the hub does by itself -------------------------------------------------------------------------------------
 
 

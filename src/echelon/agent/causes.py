@@ -38,6 +38,7 @@ class _Look:
     identity: tuple[str, int]  # uid and generation: another spec may have another cause
     version: str
     due: float
+    degraded: bool = False
     pause: float = FIRST_LOOK_SECONDS
     cause: str = ""
 
@@ -78,9 +79,11 @@ class Causes:
                 continue
             known = before.get(place)
             if known is None or known.identity != _identity(live.object):
-                first = now if degraded or place in told_before else now + FIRST_LOOK_SECONDS
+                first = now if place in told_before else now + FIRST_LOOK_SECONDS
                 known = _Look(_identity(live.object), _version(live.object), first)
-            looks[place] = await self._looked(work, known, live.object, now)
+            if degraded and not known.degraded:
+                known = replace(known, due=now)  # whoever hears of it should hear why
+            looks[place] = replace(await self._looked(work, known, live.object, now), degraded=degraded)
         if looks:
             self._looks[name] = looks
         else:
@@ -94,7 +97,8 @@ class Causes:
             return replace(known, due=due)
         cause = await self._find(work, obj)
         pause = FIRST_LOOK_SECONDS if changed else min(known.pause * 2, LAST_PAUSE_SECONDS)
-        return _Look(known.identity, _version(obj), now + pause, pause, known.cause if cause is None else cause)
+        said = known.cause if cause is None else cause
+        return replace(known, version=_version(obj), due=now + pause, pause=pause, cause=said)
 
     async def _find(self, work: ManifestWork, obj: JSONObject) -> str | None:
         """Return why an object is not well, empty if that cannot be told; None if nobody could be asked."""

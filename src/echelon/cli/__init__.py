@@ -24,6 +24,7 @@ _COMMANDS = {
     "policy": "Look at policies: compliance, and what enforcing would change.",
     "rollout": "Watch rollouts, ask what they wait for, steer them.",
     "run": "Run controllers against a hub.",
+    "simulate": "Try a change on a copy of the fleet, with what may go wrong.",
     "up": "Run a hub, the controllers and a simulated fleet.",
 }
 

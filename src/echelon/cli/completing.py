@@ -1,7 +1,7 @@
 """What a shell offers when somebody presses Tab: names of rollouts, clusters and namespaces, as the hub has them.
 
-Who presses Tab waits, and looks at half a command. So the hub gets two seconds, and whatever goes wrong offers nothing
-and says nothing: the command itself will tell.
+Who presses Tab waits, and looks at half a command. So each answer of the hub gets five seconds, and whatever goes wrong
+offers nothing and says nothing: the command itself will tell.
 """
 
 import os
@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from echelon.kube.client import Reader
 
-_PATIENCE_SECONDS = 2.0
+_PATIENCE_SECONDS = 5.0
 _MOST = 500  # names; nobody looks at more
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 
@@ -85,7 +85,7 @@ def policies(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[st
 
     async def names(client: "Reader", namespace: str) -> list[str]:
         from echelon.api.policy import POLICY
-        from echelon.rollouts.policy_reading import ROOTS
+        from echelon.engine.policy.names import ROOTS
 
         found = await client.list(POLICY.untyped(), namespace, labels=ROOTS, limit=_MOST)
         return [str(each["metadata"]["name"]) for each in found.items]
@@ -105,7 +105,7 @@ def _asked(ctx: click.Context, names: _Names) -> list[str]:
 
     async def ask() -> list[str]:
         where = given.get("namespace") or connection.load().namespace
-        async with asyncio.timeout(_PATIENCE_SECONDS), connection.open() as client:
+        async with connection.open() as client:
             return await names(client, where)
 
     try:

@@ -83,22 +83,23 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=_patience,
         help="How long an answer of the hub may take; 0: as long as it likes.",
     )
-    @click.option("--as", "user", default="", metavar="USER", help="Act as this user, if you may.")
-    @click.option("--as-group", "groups", multiple=True, metavar="GROUP", help="With --as: in this group; repeatable.")
+    @click.option("--as", "act_as", default="", metavar="USER", help="Act as this user, if you may.")
+    @click.option("--as-group", "act_as_groups", multiple=True, metavar="GROUP", help="With --as: in this group.")
     @wraps(command)
     def wrapped(
         *,
         kubeconfig: Path | None,
         context: str | None,
         request_timeout: float,
-        user: str,
-        groups: tuple[str, ...],
+        act_as: str,
+        act_as_groups: tuple[str, ...],
         **arguments: Any,
     ) -> Any:
-        if groups and not user:
+        if act_as_groups and not act_as:
             raise click.UsageError("--as-group says in which groups the user of --as is: name both")
         with errors_said():
-            return command(connection=Connection(kubeconfig, context, request_timeout, user, groups), **arguments)
+            hub = Connection(kubeconfig, context, request_timeout, act_as, act_as_groups)
+            return command(connection=hub, **arguments)
 
     return wrapped
 
@@ -108,8 +109,6 @@ def errors_said() -> Iterator[None]:
     """Turn what a hub or its configuration refuses into one line and an exit code that says which kind it is."""
     try:
         yield
-    except BrokenPipeError:  # of our own output; it is no trouble of the hub
-        raise
     except click.ClickException as error:
         if type(error) is not click.ClickException:  # about what somebody typed, or ended already
             raise

@@ -57,14 +57,16 @@ def ended_by(error: Exception) -> Ended | None:
     from echelon.rollouts.refusals import NotThere, Refused
 
     match error:
+        case BrokenPipeError():  # of our own output, which is no trouble of the hub
+            return None
         case NotThere():
             return Ended(error.message, ExitCode.NOT_FOUND)
         case Refused():
             return Ended(error.message, ExitCode.FAILED)
         case ApiError():
-            return Ended(str(error) or type(error).__name__, _of_answer(error.status_code))
+            return Ended(clean(str(error)) or type(error).__name__, _of_answer(error.status_code))
         case ConfigError() | CredentialsUnavailable() | OSError() | TimeoutError():
-            return Ended(str(error) or type(error).__name__, ExitCode.UNREACHABLE)
+            return Ended(clean(str(error)) or type(error).__name__, ExitCode.UNREACHABLE)
     return None
 
 

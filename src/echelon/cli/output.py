@@ -1,6 +1,5 @@
 """Output formats that commands share."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,8 @@ def print_document(document: "JSON", output: str) -> None:
 def to_text(document: "JSON", output: str) -> str:
     """Return a value as JSON or YAML in which nothing makes a terminal do anything."""
     if output == "json":
+        import json
+
         return escaped(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     text = _yaml(document, allow_unicode=True)
     return text if is_clean(text) else _yaml(document, allow_unicode=False)

@@ -2,21 +2,22 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
 from echelon.cli.change_admission import HubAdmission, OfflineAdmission, new_namespaces
-from echelon.cli.change_files import Document, files_option, read_files, recursive_option
+from echelon.cli.change_files import Document, read_files
+from echelon.cli.change_options import files_option, fleet_option, recursive_option
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.plan_document import document_of
 from echelon.cli.plan_making import ChangePlan, make_plan
 from echelon.cli.plan_views import lines_of
+from echelon.cli.process import bear_large_caches
 from echelon.cli.terminal import clean, echo
 from echelon.engine.forecast.model import Assumptions
 from echelon.fleet.capture import BadCapture, Capture, read_capture
@@ -25,12 +26,6 @@ from echelon.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from echelon.kube.kubeconfig import ConfigError
 
 CHANGES, USAGE, REFUSED, NOT_FOUND, FORBIDDEN, UNREACHABLE = 10, 2, 4, 5, 6, 7
-
-fleet_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--fleet",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Plan for this fleet, which echelon fleet capture wrote, and ask no hub.",
-)
 
 
 class NotThere(click.ClickException):
@@ -114,10 +109,20 @@ def planned(
     where = namespace or ("default" if fleet is not None else connection.load().namespace)
     documents = read_files(sources, where, recursive=recursive)
     assumed = assumed or Assumptions()
-    if fleet is None:
-        return asyncio.run(_with_hub(connection, documents, assumed))
-    capture = _captured(fleet)
-    return asyncio.run(make_plan(capture.snapshot(), OfflineAdmission(), documents, capture.taken, assumed))
+    bear_large_caches()
+    found: list[ChangePlan] = []
+
+    async def run() -> None:
+        # Nothing is returned: asyncio would write the result out in full when it puts signals back, and throw it away.
+        if fleet is None:
+            found.append(await _with_hub(connection, documents, assumed))
+        else:
+            capture = captured_fleet(fleet)
+            admission = OfflineAdmission()
+            found.append(await make_plan(capture.snapshot(), admission, documents, capture.taken, assumed))
+
+    asyncio.run(run())
+    return found[0]
 
 
 async def _with_hub(connection: Connection, documents: Sequence[Document], assumed: Assumptions) -> ChangePlan:
@@ -126,7 +131,8 @@ async def _with_hub(connection: Connection, documents: Sequence[Document], assum
         return await make_plan(client, admission, documents, datetime.now(UTC), assumed)
 
 
-def _captured(path: Path) -> Capture:
+def captured_fleet(path: Path) -> Capture:
+    """Read a captured fleet."""
     try:
         return read_capture(path.read_bytes())
     except (BadCapture, OSError) as error:

@@ -1,4 +1,4 @@
-"""A plan for programs: the document that `echelon plan -o json` prints, as docs/plan.md describes it."""
+"""A plan for programs: the document that `echelon plan -o json` prints, as docs/planning.md describes it."""
 
 from collections.abc import Iterable
 from datetime import timedelta

@@ -1,13 +1,14 @@
 """Makes a plan: files, a hub or a captured fleet, and what comes of the one for the other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER_SET_BINDING
+from echelon.api.grove import POD_CLIQUE_SET
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.placement_rule import PLACEMENT_RULE
@@ -21,7 +22,7 @@ from echelon.engine.forecast.model import ALL_WELL, Assumptions
 from echelon.engine.forecast.placements import PlacementForecast
 from echelon.kube.client import Reader
 from echelon.kube.snapshot import Overlay
-from echelon.rollouts.reading import OneLook
+from echelon.rollouts.one_look import OneLook
 
 _BINDING_KINDS = (PLACEMENT_BINDING, POLICY_SET, PLACEMENT_RULE, MANAGED_CLUSTER_SET_BINDING)
 
@@ -70,22 +71,33 @@ async def make_plan(
 ) -> ChangePlan:
     """Return what comes of files."""
     reader = OneLook(client, contents=True)
-    changed = await apply_files(reader, documents, admission)
+    decided = await plan_placements(reader, admission, documents, now)
+    changed, placements, fleet = decided.changed, decided.placements, decided.fleet
+    if fleet is None:
+        return decided
     layers = _Layers()
     for each in changed:
         if each.after is not None and each.differs:
             layers.put(each.kind.resource, each.key, each.after)
-    fleet = await read_fleet(reader, now)
-    fleet.change(changed)
-    placements = [] if fleet.unseen else list(fleet.forecasts())
     for found in placements:
         _lay(layers, found)
     for resource, key, binding in await propagated(layers.over(reader), fleet, layers.objects, now):
         layers.put(resource, key, binding)
     plans = RolloutPlans(reader, layers.over(reader), fleet, now, assumed=assumed)
     rollouts = await plans.concerned(_concern(changed, placements, layers.objects))
+    return replace(decided, rollouts=tuple(rollouts))
+
+
+async def plan_placements(
+    client: Reader, admission: Admission, documents: Sequence[Document], now: datetime
+) -> ChangePlan:
+    """Return what comes of files, but for the rollouts."""
+    changed = await apply_files(client, documents, admission)
+    fleet = await read_fleet(client, now)
+    fleet.change(changed)
+    placements = [] if fleet.unseen else list(fleet.forecasts())
     unknown = tuple(each for each in documents if each.kind is None)
-    return ChangePlan(tuple(changed), unknown, tuple(placements), tuple(rollouts), fleet, _notes(fleet, changed))
+    return ChangePlan(tuple(changed), unknown, tuple(placements), (), fleet, _notes(fleet, changed))
 
 
 def _lay(layers: _Layers, found: PlacementForecast) -> None:
@@ -118,8 +130,13 @@ def _concern(
 
 
 def _notes(fleet: FleetPlan, changed: Sequence[Changed]) -> tuple[str, ...]:
+    # Which of its pods a set replaces, and when, depends on pods, which come and go while it does.
+    sets = [each for each in changed if each.kind == POD_CLIQUE_SET and each.differs]
+    notes = tuple(
+        f"{each.document.title}: in which order its pods are replaced is not worked out here" for each in sets
+    )
     if not fleet.unseen:
-        return ()
+        return notes
     about = "who would be chosen cannot be told, and clusters are those of the present decisions"
     asked = [each for each in changed if each.kind == PLACEMENT]
-    return (f"{about}: {fleet.unseen}",) if asked else (f"not all of the fleet can be seen: {fleet.unseen}",)
+    return (*notes, f"{about}: {fleet.unseen}" if asked else f"not all of the fleet can be seen: {fleet.unseen}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.api.grove import POD_CLIQUE_SET
+from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
@@ -26,6 +27,8 @@ from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
 from echelon.rollouts.kinds import ROLLOUT_KINDS, RolloutKind, readable
 from echelon.rollouts.reading import Found
+
+_BY_BUDGET = "a wave has the clusters that may begin; when each does is for the budget of pods that all of them share"
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class RolloutPlans:
             obstacles(subject, self._now),
             longest(subject, self._now, foreseen),
             contents_of(before.subject if before is not None else None, subject, foreseen),
-            after.note,
+            after.note or (_BY_BUDGET if entry.kind == RESOURCE_BINDING and foreseen.starting else ""),
             caused,
         )
 

@@ -161,9 +161,12 @@ def _duration(plan: RolloutPlan) -> str:
         return "no cluster is to have it"
     if not foreseen.waves:
         return "no cluster gets anything" + (f": {foreseen.message}" if foreseen.message else "")
+    if not foreseen.starting:
+        return "nobody gets anything, and what is removed is removed at once"
     most = f"at most {elapsed(plan.longest)}" if plan.longest is not None else "with no limit"
     least = elapsed(foreseen.ends) if foreseen.ends else "no time beside that of the clusters"
-    told = f"takes at least {least}, {most}"
+    people = ", and the time that people take to approve" if any(wave.approvals for wave in foreseen.waves) else ""
+    told = f"takes at least {least}, {most}{people}"
     if foreseen.ending in (Ending.COMPLETE, Ending.FINISHED):
         return told
     return f"{told}; then it is {foreseen.ending}: {foreseen.message or 'clusters are waited for'}"

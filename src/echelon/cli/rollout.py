@@ -31,10 +31,14 @@ def rollout() -> None:
 @output_option
 def list_(*, connection: Connection, namespace: str, all_namespaces: bool, no_headers: bool, output: str) -> None:
     """List rollouts, with how far they are."""
-    from echelon.cli import rollout_looking as looking
+    from echelon.cli.rollout_looking import pictures
 
     where = "" if all_namespaces else namespace or connection.load().namespace
-    looking.print_list(looking.pictures(connection, where), where, output, headers=not no_headers)
+    found = pictures(connection, where)
+
+    from echelon.cli.rollout_views import print_list
+
+    print_list(found, where, output, headers=not no_headers)
 
 
 @rollout.command()
@@ -48,9 +52,13 @@ def status(*, name: str, connection: Connection, namespace: str, output: str) ->
     -o wide names every cluster; -o svg and -o html make a file for a chat or a ticket. The exit code says whether it
     could be read; watch has one for how it ends.
     """
-    from echelon.cli import rollout_looking as looking
+    from echelon.cli.rollout_looking import picture
 
-    looking.print_picture(looking.picture(connection, name, namespace or connection.load().namespace), output)
+    found = picture(connection, name, namespace or connection.load().namespace)
+
+    from echelon.cli.rollout_views import print_picture
+
+    print_picture(found, output)
 
 
 @rollout.command()
@@ -97,9 +105,9 @@ def watch(
       8  it is held: awaits an approval, a removal is held, no clusters, disabled
     and 5, 6, 7 for what is not found, not allowed and not reachable.
     """
-    from echelon.cli import rollout_looking as looking
+    from echelon.cli import rollout_watching as watching
 
-    how = looking.Watching(
+    how = watching.Watching(
         namespace or connection.load().namespace,
         timeout,
         interval,
@@ -107,7 +115,7 @@ def watch(
         wait_for_approval=wait_for_approval,
         updated=updated,
     )
-    if code := looking.watch(connection, name, how):
+    if code := watching.watch(connection, name, how):
         raise SystemExit(code)
 
 

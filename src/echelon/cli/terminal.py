@@ -8,7 +8,6 @@ known by a mark that nobody else can know.
 
 import os
 import re
-import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +18,7 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_ESCAPE, _LINE = (f"\x00{secrets.token_hex(8)}{kind}" for kind in "el")
+_ESCAPE, _LINE = (f"\x00{os.urandom(8).hex()}{kind}" for kind in "el")
 _STYLES = re.compile(re.escape(_ESCAPE) + r"\[[0-9;]*[A-Za-z]")
 
 

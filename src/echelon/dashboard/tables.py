@@ -12,8 +12,8 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.podgangs import POD_GANG
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER
 from echelon.dashboard import rows
+from echelon.engine.policy.names import ROOTS
 from echelon.engine.policy.raw_policy import RAW_POLICY
-from echelon.rollouts.policy_reading import ROOTS
 
 
 @dataclass(frozen=True)

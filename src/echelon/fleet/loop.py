@@ -121,6 +121,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # Asked for with every future and every handle: no Python code for a mode that virtual time does not have.
     get_debug = staticmethod(bool)
 
+    def reseed(self, seed: int) -> None:
+        """Let chance go on by another seed: for copies of one world that are to differ."""
+        self.random.seed(seed)
+        self._draw = Random(f"steps of {seed}").random  # noqa: S311 - repeatable on purpose
+
     def time(self) -> float:
         """Return the seconds since the world began."""
         return self._time

@@ -17,8 +17,8 @@ class LogLine:
 class Machines(Protocol):
     """The machines of one logical cluster."""
 
-    async def report(self) -> None:
-        """Write down what has happened, because somebody is about to read events."""
+    async def report(self, namespace: str) -> None:
+        """Write down what has happened, because somebody is about to read events; an empty namespace is all."""
 
     def log(self, pod: JSONObject, container: str, *, previous: bool) -> list[LogLine] | None:
         """Return what a container has said since its last start, or the one before; None if there was none."""

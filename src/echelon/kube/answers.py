@@ -17,6 +17,7 @@ from echelon.api.kinds import Kind
 from echelon.kube import errors
 from echelon.kube.client import Page
 from echelon.kube.misfits import Misfit, misfit
+from echelon.kube.nesting import NestedTooDeep, shortened
 from echelon.kube.streaming import decoder
 
 T = TypeVar("T")
@@ -60,17 +61,25 @@ def read_page(kind: Kind[T], body: bytes) -> Page[T]:
         pieces: _List[msgspec.Raw] = _decoded(kind, _List[msgspec.Raw], body)
         items, unreadable = _one_by_one(kind, pieces.items or [])
         meta = pieces.metadata
+    except RecursionError:
+        short, word = shortened(body)
+        pieces = _decoded(kind, _List[msgspec.Raw], short)
+        items, unreadable = _one_by_one(kind, pieces.items or [], word)
+        meta = pieces.metadata
     if get_origin(kind.type) is dict or kind.type is dict:
         for item in items:
             _name_kind(kind, item)
     return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count or 0, unreadable)
 
 
-def _one_by_one(kind: Kind[T], pieces: Sequence[msgspec.Raw]) -> tuple[list[T], list[Misfit]]:
-    """Tell the objects that can be read from those that cannot."""
+def _one_by_one(kind: Kind[T], pieces: Sequence[msgspec.Raw], cut: bytes | None = None) -> tuple[list[T], list[Misfit]]:
+    """Tell the objects that can be read from those that cannot; those that were cut have a word in them."""
     decode = decoder(cast("Hashable", kind.type)).decode
     items, unreadable = list[T](), list[Misfit]()
     for piece in pieces:
+        if cut is not None and cut in bytes(piece):
+            unreadable.append(misfit(kind, piece, NestedTooDeep()))
+            continue
         try:
             items.append(decode(piece))
         except msgspec.ValidationError as error:
@@ -82,7 +91,7 @@ def read_document(path: str, body: bytes) -> dict[str, Any]:
     """Return what a server says of itself at a path."""
     try:
         found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise errors.Unreadable(f"the server's answer at {path} is no document: {error}") from error
     return found
 
@@ -95,7 +104,7 @@ async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
     response.release()
     try:
         status = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
         text = body[: 4 * _LONGEST_TEXT].decode("utf-8", "replace").strip()[:_LONGEST_TEXT]
@@ -139,7 +148,7 @@ def connection_trouble(error: Exception) -> str:
 def _decoded(kind: Kind[Any], type_: Any, body: bytes) -> Any:
     try:
         return decoder(type_).decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise errors.Unreadable(f"{kind.resource}: the answer cannot be read: {error}") from None
 
 

@@ -338,7 +338,7 @@ def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: d
     shown = tuple(each for each in objects.get(entry.cluster, ()) if has_it or each.preview)
     told = holding.reason if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
     since = format_time(entry.since) if entry.since is not None else ""
-    return ClusterLine(entry.cluster, state, age, message, shown, entry.wait.value or told, since)
+    return ClusterLine(entry.cluster, state, age, message, shown, told or entry.wait.value or entry.phase.value, since)
 
 
 def document(picture: Picture) -> JSONObject:

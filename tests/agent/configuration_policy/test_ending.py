@@ -185,3 +185,28 @@ def test_a_read_of_the_past_does_not_settle_which_object_was_created() -> None:
         assert await here.member.has(CONFIG_MAP, "y")
 
     told(story)
+
+
+def test_what_goes_while_it_is_mended_is_made_anew_and_goes_with_the_policy() -> None:
+    """Also if the agent ends before it could tell that it made the object."""
+
+    async def story(here: World) -> None:
+        await here.member.create(config_map("x", a="2"))
+        here.way.reach.delay = lambda: 1.0
+        await policy(here, template(config_map("y")), template(config_map("x", a="1")), settle=0, **PRUNES)
+        while not await here.member.has(CONFIG_MAP, "y"):
+            await here.settle(0.1)
+        await here.member.delete(CONFIG_MAP, "x")
+        while not await here.member.has(CONFIG_MAP, "x"):
+            await here.settle(0.1)
+        assert (await seen(here)).status.related_objects == [], "nothing was told yet"
+        await here.stop()
+        here.way.reach.delay = lambda: 0.0
+        here.start(families=FAMILIES)
+        await here.settle(30)
+        created = {each.object.metadata.name: each.properties for each in (await seen(here)).status.related_objects}
+        assert [name for name, each in created.items() if each is not None and each.created_by_policy] == ["x", "y"]
+        assert await end(here)
+        assert not await here.member.has(CONFIG_MAP, "x")
+
+    told(story)

@@ -237,7 +237,7 @@ class World:
                 self.groups.get(name, 0),
                 open=self._is_open(name),
                 reachable=name not in self.cut,
-                first="" if self.stable else self.ledger.first,
+                first="" if self.stable else self.ledger.first or "",
             )
             for name, size in wish.sizes.items()
         }
@@ -317,16 +317,17 @@ class World:
         )
 
     def _most_promised(self) -> int:
+        return sum(self._most_updated(name, member) for name, member in self.members.items())
+
+    def _most_updated(self, name: str, member: Member) -> int:
+        """Return how many pods may come to have the template. Once all have it, the member makes no others."""
         wanted = self.wish.template
-        return sum(
-            max(
-                [
-                    sum(pod.revision == wanted for pod in member.active),
-                    *(member.most_updated(each) for each in self._on_the_way(name) if each.revision == wanted),
-                ]
-            )
-            for name, member in self.members.items()
-        )
+        most, complete = sum(pod.revision == wanted for pod in member.active), False
+        for grant in sorted(self._on_the_way(name), key=lambda each: each.id):
+            if grant.revision == wanted:
+                updated = grant.replicas if complete else member.most_updated(grant)
+                most, complete = max(most, updated), complete or updated >= grant.replicas
+        return most
 
     # People and fate.
 

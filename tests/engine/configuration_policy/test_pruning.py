@@ -11,7 +11,7 @@ from echelon.engine.configuration_policy.evaluate import evaluate
 from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
 from echelon.engine.configuration_policy.requests import Cause, Do, IsGone, Refusal, Request
 from echelon.engine.configuration_policy.schedule import Circumstances, next_evaluation
-from echelon.engine.plan import Create, Delete
+from echelon.engine.plan import Create, Delete, Patch
 from tests.engine.configuration_policy.toy_cluster import (
     MANAGER,
     WIDGET,
@@ -402,6 +402,34 @@ def test_what_could_not_be_confirmed_is_asked_again_whatever_the_interval() -> N
     settle(told)
     told.end()
     assert left(told) == []
+
+
+@pytest.mark.parametrize("behaviour", [CREATED, ALL, "None"])
+def test_what_goes_while_it_is_mended_is_made_anew_and_remembered_before(behaviour: str) -> None:
+    told = story(template(config_map("x", data={"a": "1"})), pruneObjectBehavior=behaviour)
+    settle(told)
+    told.live(CONFIG_MAP, "x")["data"] = {"a": "2"}
+    writes = list[str]()
+
+    def meddle(request: Request) -> Refusal | None:
+        if isinstance(request, Do) and isinstance(request.write, Patch):
+            told.cluster.drop(CONFIG_MAP, "x")
+        if isinstance(request, Do) and isinstance(request.write, Create):
+            told.cluster._answer(request)
+            writes.extend(told.cluster.writes)
+            raise Died
+        return None
+
+    told.cluster.refuse = meddle
+    with pytest.raises(Died):
+        told.evaluate()
+    remembered = [] if behaviour == "None" else ["Remember"]
+    assert writes == ["Patch ConfigMap x", *remembered, "Create ConfigMap x"]
+    told._remember()
+    told.cluster.refuse = lambda _: None
+    settle(told)
+    told.end()
+    assert left(told) == (["x"] if behaviour == "None" else [])
 
 
 def test_an_object_that_another_made_while_we_were_about_to_is_not_ours() -> None:

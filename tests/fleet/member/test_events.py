@@ -159,6 +159,19 @@ def test_a_member_remembers_so_many_and_not_for_longer_than_the_hub_does(monkeyp
     told(long_ago)
 
 
+def test_whoever_reads_one_namespace_has_nothing_of_another_written() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENT, replicas=1)
+        await asyncio.sleep(10)
+        assert (await world.client.list(EVENT.untyped(), "kube-system")).items == []
+        await world.respec(DEPLOYMENT, replicas=2)
+        await asyncio.sleep(10)
+        assert world.objects("events") == []
+        assert {each["metadata"]["namespace"] for each in (await world.client.list(EVENT.untyped(), NS)).items} == {NS}
+
+    told(story)
+
+
 def test_nothing_is_written_into_a_namespace_that_is_gone() -> None:
     async def story(world: World) -> None:
         await world.client.create(NAMESPACE.untyped(), {**NAMESPACE.type_meta, "metadata": {"name": "short"}})

@@ -173,7 +173,8 @@ class ConfigurationPolicyReconciler:
 
         async def remember(memory: Remember) -> None:
             nonlocal confirmed
-            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+            known = self._newest(policy) if confirmed else policy
+            await self._policies.patch(known, {"metadata": _metadata(known, memory)})
             confirmed = True
 
         async def before_write() -> None:

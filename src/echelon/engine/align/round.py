@@ -8,6 +8,7 @@ is taken back, then clusters are resized, and what is left is handed out.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from echelon.engine.align.decisions import ClusterDecision, Round, reason_for
@@ -41,7 +42,7 @@ def align(
         for name in sorted(ledger.clusters.keys() | workload.targets.keys())
     }
     begun = any(each.grants for each in ledger.clusters.values())
-    first = ledger.first if begun else workload.template
+    first = ledger.first or "" if begun else workload.template
     partition = workload.budgets.partition if _keeps_old(workload, ledger.stable or first) else 0
     members = [
         Member(
@@ -75,7 +76,7 @@ def align(
         next_push=next_push + len(pushes),
         clusters=granted,
         stable=workload.template if complete and all(each.is_updated for each in members) else ledger.stable,
-        first=first if granted else "",
+        first=first if granted and first else UNSET,
         stalled=stalled,
     )
     slack = sums.slack

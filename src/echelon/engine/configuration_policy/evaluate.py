@@ -63,16 +63,18 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
         looked.append(seen)
     leavers = yield from _find_leavers(policy, looked, manager)
     intents = yield from _open_intents(policy, looked, manager)
-    memory = _memory(policy, looked, leavers.gone, intents)
+    intended = _intended(policy, looked)
+    memory = _memory(policy, looked, leavers.gone, [*intents, *intended])
     if memory != pruning.memory_of(policy):
         yield Remember(memory.finalizer, memory.ledger)
     ledger = pruning.parse_ledger(memory.ledger) or pruning.EMPTY
     selected, unpruned = namespaces.selected, list[str]()
     if enforcing:
-        mending = Mending(now)
+        mending = Mending(now, policy, ledger, {each.place for each in intended})
         for number, each in enumerate(looked):
             if isinstance(each, TemplateResult):
                 looked[number] = yield from mending.mend_all(each)
+        ledger = mending.ledger
         for leaver in leavers.found:
             if obstacle := (yield from delete(leaver)):
                 unpruned.append(obstacle)
@@ -194,19 +196,22 @@ def _memory(
     gone: frozenset[Place],
     intents: Sequence[Entry],
 ) -> Memory:
-    """Return what has to be remembered before anything is done; `intents` are those of earlier evaluations."""
+    """Return what has to be remembered before anything is done."""
     if not pruning.prunes(policy):
         return Memory(False, None)
     if not pruning.is_enforcing(policy):
         return pruning.memory_while_informing(policy, gone)
-    intended = [
+    remembered = [*pruning.untold_creations(policy), *intents, *_leaving(policy, looked)]
+    return pruning.memory_while_enforcing(policy, [each for each in remembered if each.place not in gone])
+
+
+def _intended(policy: ConfigurationPolicy, looked: Sequence[TemplateResult | TemplateProblem]) -> list[Entry]:
+    """Return what to remember of the objects that are about to be created."""
+    return [
         pruning.intent_of(policy, each.target.kind, each.target.namespace, each.target.name)
         for each in findings_of(looked)
         if isinstance(each.fix, Create) and each.base is None
     ]
-    known = [*pruning.untold_creations(policy), *intents]
-    remembered = [*known, *intended, *_leaving(policy, looked)]
-    return pruning.memory_while_enforcing(policy, [each for each in remembered if each.place not in gone])
 
 
 def _place(finding: Finding) -> Place:

@@ -176,7 +176,7 @@ class Alignment:
     def first(self) -> str:
         """The revision that the workload began with, as long as none was complete everywhere."""
         known = self.begun.ledger
-        return "" if known.stable else known.first
+        return "" if known.stable else known.first or ""
 
     def _budgets(self, targets: Mapping[str, Target]) -> Budgets:
         """Return the budgets; of the pods that a partition keeps old, those come first that are not there yet."""

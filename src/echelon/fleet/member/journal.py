@@ -1,7 +1,7 @@
-"""The events of a member. They are remembered as they happen, and written when somebody first asks for events there.
+"""The events of a member. They are remembered as they happen, and written when somebody first reads events there.
 
 Kubernetes writes five events for a pod that starts. In a fleet of thousands nobody looks into most clusters, so there
-it would be most of what is written. Once somebody has looked into one, its events are written as they happen.
+it would be most of what is written. Once somebody has read those of a namespace, they are written as they happen.
 """
 
 from collections.abc import Iterable
@@ -36,10 +36,10 @@ class _Happened:
 class Journal:
     """What happened in one cluster lately."""
 
-    __slots__ = ("_cluster", "_happened", "_unwritten", "asked")
+    __slots__ = ("_asked", "_cluster", "_happened", "_unwritten")
 
     def __init__(self, cluster: LogicalCluster) -> None:
-        self.asked = False  # whether somebody wants to read it
+        self._asked: set[str] = set()  # namespaces of which somebody reads events; an empty one is all of them
         self._cluster = cluster
         self._happened: dict[News, _Happened] = {}  # what happened last comes last
         self._unwritten: dict[News, None] = {}
@@ -56,11 +56,14 @@ class Journal:
 
     def tell(self, happened: Iterable[News]) -> bool:
         """Take note of what happened; tell whether there is something to write."""
-        told = False
+        wanted = False
         for each in happened:
-            told = True
             self._note(each)
-        return told and self.asked
+            wanted = wanted or self._is_read(each.about.namespace)
+        return wanted
+
+    def _is_read(self, namespace: str) -> bool:
+        return namespace in self._asked or "" in self._asked
 
     def _note(self, each: News) -> None:
         cluster, known = self._cluster, self._happened.pop(each, None)
@@ -76,13 +79,19 @@ class Journal:
         self._happened[each] = known
         self._unwritten[each] = None
 
+    async def show(self, namespace: str) -> None:
+        """Write what happened in a namespace, or in all if it is empty, and from now on what happens there."""
+        self._asked.add(namespace)
+        await self.write()
+
     async def write(self) -> None:
-        """Write what is not written yet, and from now on what happens."""
-        self.asked = True
+        """Write what is not written yet, of what is read."""
         cluster, store = self._cluster, self._cluster.store
         oldest = cluster.clock().timestamp() - _SECONDS
         writes = []
         for each in tuple(self._unwritten):
+            if not self._is_read(each.about.namespace):
+                continue
             self._unwritten.pop(each, None)
             happened = self._happened.get(each)
             if happened is None or happened.at < oldest or not self._is_there(each.about.namespace):

@@ -15,9 +15,9 @@ class MemberMachines:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    async def report(self) -> None:
+    async def report(self, namespace: str) -> None:
         """Write the events that are not written yet."""
-        await self._journal.write()
+        await self._journal.show(namespace)
 
     def log(self, pod: JSONObject, container: str, *, previous: bool) -> list[LogLine] | None:
         """Tell what a container does, in a few lines."""

@@ -41,7 +41,7 @@ from echelon.fleet.member.machines import MemberMachines
 from echelon.fleet.member.network import MemberClient, Network
 from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
-from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, NodeDown, Offline
+from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, NodeDown, Offline, Script
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.hub.cluster import LogicalCluster
@@ -140,6 +140,15 @@ class Member:
         self._reach_changes()
         if self.profile.heartbeat_seconds:
             timers.after(self.profile.heartbeat_seconds, self._heartbeat)
+
+    def let_fail(self, script: Script) -> None:
+        """Let pods crash and the cluster be cut off by another script; its times count from the start of the member."""
+        self.context.script = script
+        elapsed, timers = self.context.elapsed(), self.context.timers
+        for moment in script.moments(CrashLoop, Flapping):
+            timers.after(max(moment - elapsed, 0.0), self._trouble_changes)
+        for moment in script.moments(Offline):
+            timers.after(max(moment - elapsed, 0.0), self._reach_changes)
 
     def stop(self) -> None:
         """Stop working for good; what is there stays as it is."""

@@ -1,5 +1,5 @@
-"""A copy of a captured fleet that is alive: a hub with what was captured, its controllers, and a member and an agent for
-each cluster.
+"""A copy of a captured fleet that is alive: a hub with what was captured, its controllers, and a member and an agent
+for each cluster.
 
 Members begin empty. Before the controllers start, agents bring to them what the captured works and policies say, and
 what the clusters had reported is put back where they report the same again: a soak that has gone on for an hour must
@@ -59,9 +59,7 @@ _HUB = hub_hash("https://rehearsal.example")
 # What is on clusters is what agents bring there, and those who joined need nobody to let them in.
 _LEFT_OUT = (POD, POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET)
 _CONTROLLERS = tuple(
-    name
-    for name in (*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES)
-    if name not in ("cluster-registration", "cluster-joining")
+    name for name in (*NAMES, *POLICY_NAMES, *WORKLOAD_NAMES) if name not in ("cluster-registration", "cluster-joining")
 )
 _REPORTED = (MANIFEST_WORK.resource, POLICY.resource, WORK.resource)
 _HEARTBEATS = ("leases.coordination.k8s.io", "events.events.k8s.io", "events")
@@ -119,7 +117,7 @@ class Rehearsal:
         fleet = await Fleet.build(profiles, clock=loop.clock.now, cluster_for=await _member_maker(loop))
         here = cls(loop, hub, fleet, settings)
         await here._load(capture, clusters)
-        here._spawn(run_controllers(hub), "controllers of the hub")
+        here.spawn(run_controllers(hub), "controllers of the hub")
         await fleet.start()
         here._pod_cliques.follow(fleet.members.values())
         here._start_agents()
@@ -143,7 +141,7 @@ class Rehearsal:
             instance="rehearsal",
             settings=self.settings,
         )
-        self._spawn(controllers.run(), "controllers")
+        self.spawn(controllers.run(), "controllers")
         while not controllers.idle:  # noqa: ASYNC110 - queues have no event for being empty
             await asyncio.sleep(1.0)
 
@@ -182,7 +180,9 @@ class Rehearsal:
         """Put what was captured on the hub, as it was: nobody else would be believed by what refers to it."""
         store, listed = self.hub.store, set(clusters)
         left_out = {kind.resource for kind in _LEFT_OUT}
-        objects = [(kind, each) for each in capture.objects if (kind := kind_of(each)) and kind.resource not in left_out]
+        objects = [
+            (kind, each) for each in capture.objects if (kind := kind_of(each)) and kind.resource not in left_out
+        ]
         for kind, each in sorted(objects, key=lambda pair: pair[0] != NAMESPACE):
             meta = {name: value for name, value in each["metadata"].items() if name != "resourceVersion"}
             meta.setdefault("uid", self.hub.new_uid())
@@ -215,7 +215,7 @@ class Rehearsal:
                 turns=turns,
             )
             uid = entry.object["metadata"]["uid"] if entry is not None else ""
-            self._spawn(agent.work(uid), f"agent of {name}")
+            self.spawn(agent.work(uid), f"agent of {name}")
 
     async def _put_back(self, capture: Capture) -> None:
         """Let clusters have reported when they did, where they report the same."""
@@ -228,7 +228,8 @@ class Rehearsal:
             if entry is not None and _verdict(entry.object.get("status")) == _verdict(status):
                 await self.hub.store.put(entry.key, {**entry.object, "status": status}, expected=entry.revision)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run something beside the rest."""
         self._tasks.append(asyncio.create_task(work, name=name))
 
     def _committed(self, change: Change) -> None:

@@ -65,7 +65,7 @@ def get(cluster: LogicalCluster, resource: Resource, namespace: str, name: str) 
 async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> ListResult:
     """Return the objects that a query selects, in name order, all at one revision."""
     matches = matcher(resource, query)
-    await _reported(cluster, resource)
+    await _reported(cluster, resource, query)
     at, after = await _position(cluster, query)
     store, namespace = cluster.store, query.namespace or None
     try:
@@ -84,10 +84,10 @@ async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Li
     return ListResult(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
 
 
-async def _reported(cluster: LogicalCluster, resource: Resource) -> None:
+async def _reported(cluster: LogicalCluster, resource: Resource, query: Query) -> None:
     """Let those write events who do so only when somebody reads them."""
     if cluster.machines is not None and resource.stored_as == EVENTS:
-        await cluster.machines.report()
+        await cluster.machines.report(query.namespace)
 
 
 async def _selected(entries: Iterable[Entry], matches: Matcher, limit: int) -> list[Entry]:
@@ -177,7 +177,7 @@ async def watch(
     """
     store, matches = cluster.store, matcher(resource, query)
     revision = parse_revision(query.resource_version)
-    await _reported(cluster, resource)
+    await _reported(cluster, resource, query)
     if query.initial_events is False and revision == 0:
         revision = store.revision
     elif query.initial_events or revision == 0:
