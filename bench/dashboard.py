@@ -24,6 +24,7 @@ from bench.processes import usage
 from echelon.api import registry
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.namespaces import NAMESPACE
+from echelon.api.placement import PLACEMENT
 from echelon.api.work import MANIFEST_WORK
 from echelon.cli.dashboard_process import dashboard_beside
 from echelon.cli.demo import apply
@@ -36,9 +37,9 @@ from echelon.kube.client import Client, MergePatch
 from echelon.kube.clock import SystemClock
 from echelon.kube.metrics import Metrics
 
-_SECONDS = 10.0
+_SECONDS = 8.0
 _A_SECOND = 25  # changes of clusters
-_TRIES = 15
+_TRIES = 10
 
 
 class Page:
@@ -79,12 +80,13 @@ class Page:
 
 @click.command()
 @click.option("--clusters", default=10_000, show_default=True)
-def main(*, clusters: int) -> None:
+@click.option("--rolled-out", default=10_000, show_default=True, help="How many of them a rollout is about.")
+def main(*, clusters: int, rolled_out: int) -> None:
     """Measure the dashboard: the first view, how far it is behind the hub, and what pages cost."""
-    asyncio.run(_measure(clusters))
+    asyncio.run(_measure(clusters, min(clusters, rolled_out)))
 
 
-async def _measure(size: int) -> None:
+async def _measure(size: int, rolled_out: int) -> None:
     async with AsyncExitStack() as stack:
         hub = await Hub.start(Settings(keep_objects=True))
         stack.push_async_callback(hub.stop)
@@ -92,9 +94,10 @@ async def _measure(size: int) -> None:
         await serve_kinds(client, registry.crds())
         for number in range(size):
             await client.create(MANAGED_CLUSTER, cluster(number))
-            await client.create(NAMESPACE.untyped(), {"metadata": {"name": name_of(number)}})
+            if number < rolled_out:
+                await client.create(NAMESPACE.untyped(), {"metadata": {"name": name_of(number)}})
             await client.patch(MANAGED_CLUSTER, name_of(number), MergePatch(heartbeat(0)), subresource="status")
-        await _rolled_out(client, size)
+        await _rolled_out(client, rolled_out)
         directory = stack.enter_context(TemporaryDirectory())
         write_kubeconfig(hub, Path(directory) / "kubeconfig")
         options = ("--kubeconfig", f"{directory}/kubeconfig", "--listen", "127.0.0.1:0")
@@ -105,23 +108,26 @@ async def _measure(size: int) -> None:
         async with session.post(f"{url}/api/login", json=body, headers={"Origin": url}) as answer:
             answer.raise_for_status()
         for what in ("first view, cold", "first view of another page"):
-            began = time.perf_counter()
+            began, spent = time.perf_counter(), usage([pid]).cpu
             async with _page(session, url) as page:
                 await page.until(lambda page: len(page.clusters) == size)
                 seen = time.perf_counter() - began
-                await page.until(lambda page: any(each["total"] == size for each in page.rollouts.values()))
-                _say(what, f"{seen:.2f} s to the clusters, {time.perf_counter() - began:.2f} s to the rollout")
+                await page.until(lambda page: any(each["total"] == rolled_out for each in page.rollouts.values()))
+                took, cpu = time.perf_counter() - began, usage([pid]).cpu - spent
+                _say(what, f"{seen:.2f} s to the clusters, {took:.2f} s to the rollout; {cpu:.2f} s of CPU")
         _say("memory of the dashboard", f"{usage([pid]).memory / 2**20:.0f} MiB")
         async with _page(session, url) as page:
             await page.until(lambda page: len(page.clusters) == size)
-            await _lag(client, page, size)
-        for pages in (0, 1, 100):
+            await _lag(client, page, pid, rolled_out)
+        for pages in (1, 100):
             await _cost(client, lambda: _page(session, url, reads=False), pid, size, pages)
 
 
 async def _rolled_out(client: Client, size: int) -> None:
     """Have the controllers bring something everywhere, and leave."""
     documents = list(yaml.safe_load_all(example("everywhere.yaml").read_text()))
+    (placement,) = [each for each in documents if each["kind"] == PLACEMENT.kind]
+    placement["spec"]["numberOfClusters"] = size  # all are alike, so those with the first names
     made = Controllers(client, SystemClock(), NAMES, random=Random(0), metrics=Metrics(), instance="bench")  # noqa: S311
     working = asyncio.create_task(made.run(None))
     await apply(client, documents)
@@ -144,9 +150,10 @@ async def _page(session: aiohttp.ClientSession, url: str, *, reads: bool = True)
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _lag(client: Client, page: Page, size: int) -> None:
+async def _lag(client: Client, page: Page, pid: int, size: int) -> None:
     """Tell how long a change of a cluster takes to a page, and one of a work to the rollout on it."""
     behind: list[float] = []
+    spent = usage([pid]).cpu
     for number in range(_TRIES):
         await asyncio.sleep(0.5 + number / _TRIES)
         name, region = name_of(number * 7), f"lag-{number}"
@@ -154,8 +161,9 @@ async def _lag(client: Client, page: Page, size: int) -> None:
         await client.patch(MANAGED_CLUSTER, name, MergePatch({"metadata": {"labels": {"region": region}}}))
         await page.until(lambda page, name=name, region=region: page.clusters[name][3] == region)  # type: ignore[misc]
         behind.append(time.perf_counter() - began)
-    _say("a cluster behind the hub", f"median {median(behind):.2f} s, most {max(behind):.2f} s")
-    behind = []
+    cpu = (usage([pid]).cpu - spent) / _TRIES
+    _say("a cluster behind the hub", f"median {median(behind):.2f} s, most {max(behind):.2f} s; {cpu:.3f} s of CPU")
+    behind, spent = [], usage([pid]).cpu
     for number in range(_TRIES):
         await asyncio.sleep(0.5 + number / _TRIES)
         before = json.dumps([each["counts"] for each in page.rollouts.values()])
@@ -165,7 +173,9 @@ async def _lag(client: Client, page: Page, size: int) -> None:
             lambda page, before=before: json.dumps([each["counts"] for each in page.rollouts.values()]) != before  # type: ignore[misc]
         )
         behind.append(time.perf_counter() - began)
-    _say(f"a rollout over {size} behind the hub", f"median {median(behind):.2f} s, most {max(behind):.2f} s")
+    cpu = (usage([pid]).cpu - spent) / _TRIES
+    told = f"median {median(behind):.2f} s, most {max(behind):.2f} s; {cpu:.3f} s of CPU"
+    _say(f"a rollout over {size} behind the hub", told)
 
 
 async def _report(client: Client, namespace: str) -> None:
