@@ -7,7 +7,7 @@ from statistics import median
 import click
 import uvloop
 
-from bench import align, gangs, makespan, placement, plan, pods, policies, report, rollout, runtime, waves
+from bench import align, gangs, makespan, placement, plan, pods, policies, report, rollout, runtime, startup, waves
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -36,6 +36,7 @@ Figures = dict[str, float]
             "gangs",
             "waves",
             "policies",
+            "startup",
         ]
     ),
     required=False,
@@ -57,8 +58,8 @@ def main(
     """Measure the hub as its clients see it, and a create from inside, stage by stage.
 
     And what the runtime costs a controller, a decision a rollout, a label the placements, a round a federated workload,
-    many pods their cluster, gangs of pods their set, and how long changes take to reach a whole fleet. WHAT limits it
-    to one of these. The hub is a child process with a data directory of its own.
+    many pods their cluster, gangs of pods their set, how long changes take to reach a whole fleet, and the command line
+    to start. WHAT limits it to one of these. The hub is a child process with a data directory of its own.
     """
     progress = Progress()
     figures: Figures = {}
@@ -100,6 +101,7 @@ class _Ours:
     laps: list[waves.Lap] = field(default_factory=list)
     memory: float = 0.0
     enforced: list[policies.Lap] = field(default_factory=list)
+    starts: list[startup.Start] = field(default_factory=list)
 
     def measure(self, what: str | None, clusters: int, progress: Progress) -> None:
         if what in (None, "pipeline"):
@@ -127,6 +129,8 @@ class _Ours:
             self.laps, self.memory = uvloop.run(waves.measure(progress, min(clusters, waves.CLUSTERS)))
         if what in (None, "policies"):
             self.enforced = uvloop.run(policies.measure(progress, min(clusters, policies.CLUSTERS)))
+        if what in (None, "startup"):
+            self.starts = startup.measure(progress, min(clusters, startup.ROUNDS))
 
     def parts(self) -> dict[str, dict[str, float]]:
         return {
@@ -140,6 +144,7 @@ class _Ours:
             "gangs": gangs.figures(self.sets),
             "waves": {one.title: one.seconds for one in self.laps},
             "policies": {one.title: one.value for one in self.enforced},
+            "startup": {one.title: one.ratio for one in self.starts if one.ratio is not None},
         }
 
     def tables(self) -> list[str]:
@@ -154,6 +159,7 @@ class _Ours:
         tables += [gangs.table(self.sets)] if self.sets else []
         tables += [waves.table(self.laps, self.memory)] if self.laps else []
         tables += [policies.table(self.enforced)] if self.enforced else []
+        tables += [startup.table(self.starts)] if self.starts else []
         return tables
 
 

@@ -19,7 +19,7 @@ TRIED = pytest.StashKey[Lives]()
 
 # How fast the machine is decides no test. CI tries the same examples each time; everybody else explores.
 settings.register_profile("full", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
-settings.register_profile("quick", settings.get_profile("full"), max_examples=30)
+settings.register_profile("quick", settings.get_profile("full"), max_examples=20)
 settings.load_profile("full" if os.environ.get(FULL) else "quick")
 
 

@@ -2,4 +2,4 @@
 
 from echelon.cli import main
 
-main()
+main(prog_name="echelon")

@@ -192,7 +192,7 @@ def test_what_a_new_spec_no_longer_has_goes_and_the_rest_keeps_its_times() -> No
     async def story(here: World) -> None:
         await here.work(account("sa"), role(), binding(), deployment(), account("admin"))
         before = await here.manifests()
-        assert [len(each.conditions) for each in before] == [3, 3, 3, 3, 3]
+        assert [len(each.conditions) for each in before] == [3, 3, 3, 4, 3], "and the Deployment is not well"
         await asyncio.sleep(30)
         await here.work(account("admin"), role(), binding(), deployment())
         assert not await here.member.has(SERVICE_ACCOUNT, "sa")
@@ -204,7 +204,7 @@ def test_what_a_new_spec_no_longer_has_goes_and_the_rest_keeps_its_times() -> No
         ]
         after = await here.manifests()
         assert [each.resource_meta.name for each in after] == ["admin", "reads", "reads", "web"]
-        assert [len(each.conditions) for each in after] == [3, 3, 3, 3]
+        assert [len(each.conditions) for each in after] == [3, 3, 3, 4]
         # They were there all the time, so that they exist is nothing new.
         times = [condition(each.conditions, "Available").last_transition_time for each in (before[4], before[1])]
         assert [condition(each.conditions, "Available").last_transition_time for each in after[:2]] == times

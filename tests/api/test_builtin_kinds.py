@@ -24,8 +24,12 @@ from echelon.api import (
     batch,
     coordination,
     core,
+    disruption,
     events,
+    networking,
+    priorities,
     rbac,
+    storage,
 )
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
@@ -47,6 +51,10 @@ MODULES = (
     authorization,
     autoscaling,
     admissionregistration,
+    networking,
+    disruption,
+    storage,
+    priorities,
 )
 KINDS: list[Kind[Any]] = [kind for module in MODULES for kind in module.KINDS]
 ALL = [*KINDS, authentication.TOKEN_REQUEST]
@@ -259,6 +267,14 @@ ADDED: dict[str, JSONObject] = {
     "good-persistentvolumeclaim-data": {"volumeMode": "Filesystem"},
     "good-horizontalpodautoscaler-web": {"minReplicas": 1},
     "good-lease-leader": {},
+    "good-cronjob-report": {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    },
+    "good-ingress-web": {},
+    "good-poddisruptionbudget-web": {},
 }
 
 
@@ -338,6 +354,13 @@ SERVED = {
     "LocalSubjectAccessReview": ("", False, True, False, False),
     "SelfSubjectRulesReview": ("", False, False, False, False),
     "HorizontalPodAutoscaler": ("hpa", True, True, True, False),
+    "CronJob": ("cj", True, True, True, False),
+    "Ingress": ("ing", False, True, True, False),
+    "IngressClass": ("", False, False, False, False),
+    "NetworkPolicy": ("netpol", False, True, False, False),
+    "PodDisruptionBudget": ("pdb", False, True, True, False),
+    "StorageClass": ("sc", False, False, False, False),
+    "PriorityClass": ("pc", False, False, False, False),
 }
 
 

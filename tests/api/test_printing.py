@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.api import apps, autoscaling, batch, core, events, rbac
+from echelon.api import apps, autoscaling, batch, core, disruption, events, networking, priorities, rbac, storage
 from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
@@ -367,3 +367,67 @@ def test_a_row_can_always_be_shown(
 ) -> None:
     # A list must not fail because one object has nothing but nulls.
     assert cells(kind, {"metadata": metadata, "spec": spec, "status": status})
+
+
+HTTP: JSONObject = {"http": {"paths": []}}
+EVERYDAY: dict[str, tuple[Kind[Any], JSONObject, JSONObject]] = {
+    "an ingress for all": (
+        networking.INGRESS,
+        {"spec": {"defaultBackend": {}}},
+        {"Class": "<none>", "Hosts": "*", "Address": "", "Ports": "80"},
+    ),
+    "an ingress of many hosts": (
+        networking.INGRESS,
+        {
+            "spec": {"ingressClassName": "f", "rules": [{"host": each, **HTTP} for each in "abcde"], "tls": [{}]},
+            "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}, {"hostname": "x"}]}},
+        },
+        {"Class": "f", "Hosts": "a,b,c + 2 more...", "Address": "10.0.0.1,x", "Ports": "80, 443"},
+    ),
+    "a class of ingresses": (
+        networking.INGRESS_CLASS,
+        {"spec": {"parameters": {"apiGroup": "g.example", "kind": "K", "name": "n"}}},
+        {"Parameters": "K.g.example/n"},
+    ),
+    "a network policy": (
+        networking.NETWORK_POLICY,
+        {"spec": {"podSelector": {"matchLabels": {"app": "web"}}}},
+        {"Pod-Selector": "app=web"},
+    ),
+    "a budget": (
+        disruption.POD_DISRUPTION_BUDGET,
+        {"spec": {"maxUnavailable": 0}, "status": {"disruptionsAllowed": 2}},
+        {"Min Available": "N/A", "Max Unavailable": "0", "Allowed Disruptions": 2},
+    ),
+    "a class of storage": (storage.STORAGE_CLASS, {"provisioner": "p"}, {"AllowVolumeExpansion": False}),
+    "a class of priority": (
+        priorities.PRIORITY_CLASS,
+        {"value": 7, "globalDefault": True},
+        {"Value": 7, "Global-Default": True},
+    ),
+    "a cron job": (
+        batch.CRON_JOB,
+        {
+            "spec": {
+                "schedule": "@daily",
+                "suspend": False,
+                "jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "i"}]}}}},
+            },
+            "status": {"active": [{}]},
+        },
+        {
+            "Timezone": "<none>",
+            "Suspend": "False",
+            "Active": 1,
+            "Containers": "a",
+            "Images": "i",
+            "Selector": "<none>",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_what_an_application_brings_along_is_shown_as_kubernetes_shows_it(name: str) -> None:
+    kind, obj, expected = EVERYDAY[name]
+    assert cells(kind, obj) == expected

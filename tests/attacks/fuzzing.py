@@ -100,6 +100,14 @@ def largest(seed: int) -> list[Hostile]:
     return [make(chance) for make in MAKERS]
 
 
+def dearest() -> Hostile:
+    """Return what is known to cost the most for its size, and can be stored: fields that are told apart by values."""
+    finalizers = [f"a/k{number}" for number in range(LARGEST_BODY // 24)]
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large", "finalizers": finalizers}}
+    query = {"fieldManager": "fuzz", "dryRun": "All"}
+    return Hostile("finalizers applied", "PATCH", f"{MAPS}/large", json.dumps(body).encode(), APPLY_PATCH, query)
+
+
 def _size(chance: Random, most: int) -> int:
     """Return a size: all magnitudes are as likely."""
     return int(2 ** chance.uniform(6, most.bit_length() - 1))
@@ -157,9 +165,9 @@ def large_map(chance: Random) -> Hostile:
     size, length = _size(chance, LARGEST_BODY), chance.choice([1, 8, 60])
     count = size // (length + 12)
     keys = {f"k{number:0{length}}": "v" for number in range(count)}
-    where = chance.choice(["data", "labels", "annotations"])
+    where = chance.choice(["data", "labels", "annotations", "finalizers"])
     body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large"}}
-    (body if where == "data" else body["metadata"])[where] = keys
+    (body if where == "data" else body["metadata"])[where] = keys if where != "finalizers" else [f"x/{k}" for k in keys]
     if chance.random() < 0.5:
         return Hostile(f"{count} {where}", "POST", MAPS, json.dumps(body).encode(), JSON, _dry(chance))
     query = {"fieldManager": "fuzz", "force": "true", "dryRun": "All"}
@@ -293,6 +301,59 @@ def rule(chance: Random) -> Hostile:
     return Hostile("rule", "POST", CRDS, json.dumps(body).encode(), query={"dryRun": "All"})
 
 
+RULES = [
+    "!has(self.spec) || self.spec.all(k, k.size() < 70)",
+    "!has(self.items) || self.items.all(i, i.matches('^[a-z0-9]*$'))",
+    "!has(self.items) || self.items.exists_one(i, i == 'a') || !has(self.text) || self.text.split('a').size() > 0",
+    "!has(self.text) || self.text.lowerAscii() + self.text != ''",
+    "!has(self.items) || !has(oldSelf.items) || self.items.all(i, i in oldSelf.items)",
+]  # fmt: skip
+_STRING = {"type": "string", "maxLength": 200}
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "ruleds.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "ruleds", "kind": "Ruled"},
+        "versions": [{
+            "name": "v1", "served": True, "storage": True,
+            "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "properties": {
+                    "spec": {"type": "object", "additionalProperties": _STRING, "maxProperties": 1000},
+                    "items": {"type": "array", "items": _STRING, "maxItems": 1000},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "text": {"type": "string", "maxLength": 100_000},
+                },
+                "x-kubernetes-validations": [{"rule": rule} for rule in RULES],
+            }},
+        }],
+    },
+}  # fmt: skip
+
+
+def ruled(chance: Random) -> Hostile:
+    """An object that rules are run on, for as long as they may."""
+    size, name = _size(chance, LARGEST_BODY), f"r{chance.randrange(2)}"
+    body: dict[str, Any] = {"apiVersion": "example.com/v1", "kind": "Ruled", "metadata": {"name": name}}
+    count = min(size // 12, chance.choice([900, 40_000]))
+    where = chance.choice(["spec", "items", "free", "text"])
+    values: dict[str, Any] = {
+        "spec": {f"k{number}": "v" for number in range(count)},
+        "items": [f"a{number % 7}" for number in range(count)],
+        "free": {f"k{number}": [number] for number in range(count)},
+        "text": "a" * min(size, 99_000),
+    }
+    body[where] = values[where]
+    path = f"/apis/example.com/v1/namespaces/fuzzed/ruleds{chance.choice(['', f'/{name}'])}"
+    if not path.endswith("s"):
+        query = {"fieldManager": "fuzz", "force": "true"}
+        return Hostile(f"{count} ruled {where} applied", "PATCH", path, json.dumps(body).encode(), APPLY_PATCH, query)
+    return Hostile(f"{count} ruled {where}", "POST", path, json.dumps(body).encode(), JSON, _dry(chance))
+
+
 def policy(chance: Random) -> Hostile:
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]
     spec = {
@@ -325,5 +386,5 @@ def _dry(chance: Random) -> dict[str, str]:
 
 MAKERS: tuple[Callable[[Random], Hostile], ...] = (
     odd_object, odd_bytes, large_list, large_map, large_lines, odd_patch, large_patch, selector, parameters, rule,
-    policy, rights,
+    policy, rights, ruled,
 )  # fmt: skip

@@ -27,6 +27,7 @@ from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BIND
 from echelon.api.service_accounts import SERVICE_ACCOUNT
 from echelon.controllers.cluster.belongings import desired_for_workloads, desired_objects, fixed_roles
 from echelon.controllers.running import Controllers
+from echelon.install.hub import HUB as INSTALLED
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.clock import SystemClock
 from echelon.kube.errors import AlreadyExists, NotFound
@@ -77,6 +78,7 @@ MEMBER_PLACES = {"-": "", "T": T, **{each: each for each in ("kube-system", "ech
 EVERYBODY = ["system:authenticated"]
 HUB, MEMBER = "rights.yaml", "member-rights.yaml"
 PAGES = {HUB: PLACES, MEMBER: MEMBER_PLACES}
+CAPABILITIES = {"policies": True, "workloads": True}
 
 
 def account(namespace: str, name: str) -> tuple[str, list[str]]:
@@ -97,6 +99,10 @@ SUBJECTS: list[tuple[str, str, list[str]]] = [
     ("nobody", *account(T, "echelon-agent")),  # the agent's name in a namespace of somebody else
     ("nobody", *account(A, "default")),
     ("executor", *account(T, "runner")),
+    ("viewer", f"viewer-{WORKER}", EVERYBODY),
+    ("editor", f"editor-{WORKER}", EVERYBODY),
+    ("owner", f"owner-{WORKER}", EVERYBODY),
+    ("fleet admin", f"fleet-admin-{WORKER}", EVERYBODY),
     ("controllers", *account("echelon-system", "echelon-controllers")),
 ]
 # On a member; an agent from whom the role "admin" was taken has what it needs for itself, and nothing for works.
@@ -133,7 +139,25 @@ def given(page: str) -> list[JSONObject]:
     if page == MEMBER:
         return rules
     made = [*fixed_roles(), *desired_objects("A"), *desired_for_workloads("A")]
-    return [*rules, *(rule for each in made for rule in each.body.get("rules", []))]
+    bodies = [*(each.body for each in made), *people()]
+    return [*rules, *(rule for each in bodies for rule in each.get("rules", []))]
+
+
+@cache
+def people() -> list[JSONObject]:
+    """Return the roles for people, as they are installed."""
+    installed = INSTALLED.manifests({"image": {"repository": "registry.example/echelon"}, "capabilities": CAPABILITIES})
+    named = ("echelon-view", "echelon-rollout-view", "echelon-edit", "echelon-admin", "echelon-fleet-admin")
+    found = [each for each in installed if each["kind"] == "ClusterRole" and each["metadata"]["name"] in named]
+    assert len(found) == len(named)
+    return found
+
+
+def gathered(role: JSONObject) -> list[str]:
+    """Return who has a role for people, by the names of the table: as Kubernetes' own roles gather it."""
+    labels = role["metadata"]["labels"]
+    words = {"view": "viewer", "edit": "editor", "admin": "owner"}
+    return [who for name, who in words.items() if f"{RBAC}/aggregate-to-{name}" in labels]
 
 
 @cache
@@ -239,6 +263,20 @@ async def furnished(target: Target) -> AsyncIterator[Client]:
     runner = {"kind": "ServiceAccount", "name": "runner", "namespace": T}
     own = {"apiGroup": RBAC, "kind": "Role", "name": "runner"}
     await make(client, ROLE_BINDING, {"metadata": {"name": "runner"}, "subjects": [runner], "roleRef": own}, T)
+    for each in people():
+        name = each["metadata"]["name"]
+        # Without the labels by which a server would gather them into the roles of others here.
+        await make(client, CLUSTER_ROLE, {**each, "metadata": {"name": f"matrix:{name}"}})
+        ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"matrix:{name}"}
+        for who in gathered(each):
+            user = {"kind": "User", "apiGroup": RBAC, "name": f"{who}-{WORKER}"}
+            await make(
+                client, ROLE_BINDING, {"metadata": {"name": f"{who}-{name}"}, "subjects": [user], "roleRef": ref}, T
+            )
+        if not gathered(each):
+            user = {"kind": "User", "apiGroup": RBAC, "name": f"fleet-admin-{WORKER}"}
+            body = {"metadata": {"name": f"matrix:{name}:{WORKER}"}, "subjects": [user], "roleRef": ref}
+            await make(client, CLUSTER_ROLE_BINDING, body)
     for name in (A, B):
         await make(client, MANAGED_CLUSTER, {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True}})
     chance = Random(1)  # noqa: S311 - jitter is no secret

@@ -9,7 +9,7 @@ from echelon.api.base import JSONObject
 from echelon.api.karmada import RESOURCE_BINDING, WORK
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER
-from echelon.engine.workload.names import BINDING_NAME, BINDING_NAMESPACE, execution_namespace
+from echelon.engine.workload.names import ALIGN, BINDING_NAME, BINDING_NAMESPACE, execution_namespace
 from tests.controllers.hub import NS
 from tests.controllers.test_workloads import begun
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
@@ -96,27 +96,65 @@ def test_a_work_that_claims_to_be_of_another_binding_changes_nothing_for_it() ->
     told(story)
 
 
-def test_an_agent_that_gives_its_work_to_a_binding_elsewhere_is_named_by_both() -> None:
+@pytest.mark.parametrize("where", ["others", NS], ids=["another namespace", "the same namespace"])
+def test_an_agent_that_gives_its_work_to_another_binding_gets_it_back_and_changes_nothing_there(where: str) -> None:
+    """Neither for who is meant, in whose clusters it is not, nor for the one that it is taken from."""
+
     async def story(world: WorkloadWorld) -> None:
         await begun(world, of_deployment(1, 0))
-        liar = min(await world.works())
-        await world.hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": "others"}})
-        resource = {**DEPLOYMENT.type_meta, "namespace": "others", "name": "theirs"}
-        spec = {"resource": resource, "clusters": [{"name": liar, "replicas": 1}]}
-        await world.hub.create(RESOURCE_BINDING, "theirs", "others", spec=spec)
+        liar, other = sorted(await world.works())
+        if where != NS:
+            await world.hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": where}})
+        resource = {**DEPLOYMENT.type_meta, "namespace": where, "name": "theirs"}
+        spec = {"resource": resource, "clusters": [{"name": other, "replicas": 1}]}
+        await world.hub.create(RESOURCE_BINDING, "theirs", where, spec=spec)
         await world.settle(60)
-        (own,) = [each for each in (await world.works()).values() if each.metadata.namespace.endswith(liar)]
-        claims = {"metadata": {"annotations": {BINDING_NAMESPACE: "others", BINDING_NAME: "theirs"}}}
+        own = next(each for each in (await world.hub.client.list(WORK, execution_namespace(liar))).items)
+        before = await world.hub.client.get(RESOURCE_BINDING, "theirs", where)
+        claims = {"metadata": {"annotations": {BINDING_NAMESPACE: where, BINDING_NAME: "theirs"}}}
+        for _ in range(3):
+            await world.hub.patch(WORK, own.metadata.name, claims, own.metadata.namespace)
+            await world.settle(60)
+            (again,) = (await world.hub.client.list(WORK, execution_namespace(liar))).items
+            assert again.metadata.uid == own.metadata.uid, "it was deleted for somebody who never had it"
+            assert again.metadata.annotations[BINDING_NAMESPACE] == NS
+            assert again.metadata.annotations[BINDING_NAME] == world.name
+        theirs = await world.hub.client.get(RESOURCE_BINDING, "theirs", where)
+        assert theirs.status.aggregated_status == before.status.aggregated_status
+        assert (await world.said("RolloutAligned"))[0] == "True"
+        await world.upgrade("2")
+        await world.finish(1800)
+
+    told(story)
+
+
+def test_who_is_given_a_work_of_others_says_so_while_nobody_takes_it_back() -> None:
+    """What is passed through has no ledger, and without one nobody can tell who wrote a work."""
+
+    async def story(world: WorkloadWorld) -> None:
+        await world.join("c1", "c2")
+        for agent in world.running.values():
+            agent.cancel()
+        await world.template(10, strategy=of_deployment(1, 0), annotations={ALIGN: "false"})
+        await world.bind({"c1": 4, "c2": 6})
+        world.start()
+        await world.settle(60)
+        liar, other = sorted(await world.works())
+        resource = {**DEPLOYMENT.type_meta, "namespace": NS, "name": "theirs"}
+        spec = {"resource": resource, "clusters": [{"name": other, "replicas": 1}]}
+        await world.hub.create(RESOURCE_BINDING, "theirs", NS, spec=spec)
+        await world.settle(60)
+        (own,) = (await world.hub.client.list(WORK, execution_namespace(liar))).items
+        claims = {"metadata": {"annotations": {BINDING_NAMESPACE: NS, BINDING_NAME: "theirs"}}}
         await world.hub.patch(WORK, own.metadata.name, claims, own.metadata.namespace)
         await world.settle(60)
-        theirs = await world.hub.client.get(RESOURCE_BINDING, "theirs", "others")
+        theirs = await world.hub.client.get(RESOURCE_BINDING, "theirs", NS)
         said = {each.type: each for each in theirs.status.conditions}
         assert said["WorksIgnored"].status == "True"
         assert said["WorksIgnored"].message.endswith(f"{liar}/{own.metadata.name}")
         assert theirs.status.aggregated_status == []
-        mine = await world.condition("RolloutAligned")
-        assert (mine.status, mine.reason) == ("False", "WorkOfAnotherBinding")
-        assert f"{liar}: binding others/theirs" in mine.message
+        (again,) = (await world.hub.client.list(WORK, execution_namespace(liar))).items
+        assert again.metadata.uid == own.metadata.uid, "it was deleted for somebody who never had it"
 
     told(story)
 

@@ -95,11 +95,13 @@ def test_a_database_without_checksums_gets_them_once(written: bytes, tmp_path: P
         assert db.execute("SELECT count(*) FROM log WHERE checksum = 0").fetchone() == (0,)
 
 
-def test_a_database_that_others_can_read_is_closed_to_them(written: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", ["before", "now"])
+def test_a_database_is_closed_to_others(made: str, written: bytes, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "hub.db"
-    path.write_bytes(written)
-    path.chmod(0o644)
+    if made == "before":
+        path.write_bytes(written)
+        path.chmod(0o644)
     with attacked_hub(tmp_path, Settings(data=tmp_path / "data")) as running:
         running.admin.ok("POST", MAPS, config_map("new"))
         for file in (tmp_path / "data").glob("hub.db*"):

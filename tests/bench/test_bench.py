@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.figures import MEANINGS, ratio
+from bench.startup import KUBECTL
 
 _ROOT = Path(__file__).parents[2]
 
@@ -40,6 +41,13 @@ def test_everything_is_measured_in_one_go() -> None:
     assert sum(said["pipeline"].values()) > 0
     assert len(said["rollout"]) == 4
     assert all(milliseconds > 0 for milliseconds in said["rollout"].values())
+
+
+@pytest.mark.full
+def test_starting_the_command_line_is_compared_with_kubectl(kubectl: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECTL", kubectl)
+    asked = "echelon rollout list, to its first request"
+    assert measured("startup")["startup"].keys() == {KUBECTL, "echelon --help", "echelon rollout list", asked}
 
 
 def test_a_server_that_cannot_be_talked_to_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_a_name_that_two_kinds_have_needs_its_kind(toys: Toys) -> None:
     listed = toys.rollout("list")
     assert f"manifestworkreplicaset/{NAME}" in listed
     assert f"greeting/{NAME}" in listed
-    assert "there are no rollouts of kind pony; there are" in toys.rollout("status", f"pony/{NAME}", code=1)
+    assert "there are no rollouts of kind pony; there are" in toys.rollout("status", f"pony/{NAME}", code=5)
 
 
 def test_groups_of_several_placements_are_approved_with_their_placement(toys: Toys) -> None:
@@ -226,4 +226,4 @@ def test_a_kind_that_the_hub_does_not_serve_has_no_rollouts(toys: Toys, monkeypa
     assert NAME in toys.rollout("list")
     assert "rolling out" in toys.rollout("status", NAME)
     monkeypatch.setattr(kinds, "ROLLOUT_KINDS", (unserved,))
-    toys.rollout("list", code=1)
+    toys.rollout("list", code=5)

@@ -167,7 +167,7 @@ def test_a_cluster_whose_agent_lives_is_detached_and_its_workloads_are_gone(tmp_
 def test_without_an_agent_the_command_says_so_and_force_ends_it_and_names_what_stays(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         await held_by_an_agent_that_is_gone(here)
-        said = (await here.detach("eu-1", "--timeout", "1", code=1)).output
+        said = (await here.detach("eu-1", "--timeout", "1", code=4)).output
         assert "its agent was last heard 120m ago" in said
         assert "echelon cluster detach eu-1 --force" in said
         assert "cluster eu-1 is still there after 1 s: waits for works to end, 1 of them: w" in said
@@ -191,7 +191,7 @@ def test_force_ends_the_works_of_federated_workloads_too(tmp_path: Path) -> None
         await client.patch(WORK.untyped(), "web", MergePatch({"status": told}), space, subresource="status")
         held = {"metadata": {"finalizers": ["karmada.io/execution-controller"]}}
         await client.patch(WORK.untyped(), "web", MergePatch(held), space)
-        waiting = (await here.detach("eu-1", "--timeout", "1", code=1)).output
+        waiting = (await here.detach("eu-1", "--timeout", "1", code=4)).output
         assert "waits for works to end" in waiting
         forced = (await here.detach("eu-1", "--force")).output
         assert "Deployment default/web of web" in forced
@@ -203,8 +203,8 @@ def test_force_ends_the_works_of_federated_workloads_too(tmp_path: Path) -> None
 
 def test_one_can_leave_without_waiting_and_a_name_that_is_mistyped_hurts_nobody(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
-        assert 'no cluster "eu-2"; did you mean eu-1?' in (await here.detach("eu-2", "--force", code=1)).output
-        assert 'no cluster "nowhere"; it has 1 clusters' in (await here.detach("nowhere", code=1)).output
+        assert 'no cluster "eu-2"; did you mean eu-1?' in (await here.detach("eu-2", "--force", code=5)).output
+        assert 'no cluster "nowhere"; it has 1 clusters' in (await here.detach("nowhere", code=5)).output
         assert await here.has(MANIFEST_WORK, "w", "eu-1")
         assert "cluster eu-1 is leaving" in (await here.detach("eu-1", "--no-wait")).output
 

@@ -102,9 +102,9 @@ def test_clusters_are_listed_for_people_and_for_programs(desk: Desk) -> None:
 def test_a_name_that_is_not_there_is_corrected(desk: Desk) -> None:
     desk.cluster("frankfurt", hubAcceptsClient=True)
     for verb in ("show", "cordon", "uncordon", "accept"):
-        told = desk.types("cluster", verb, "frankfrut", code=1)
+        told = desk.types("cluster", verb, "frankfrut", code=5)
         assert 'the hub has no cluster "frankfrut"; did you mean frankfurt?' in told
-    desk.types("cluster", "cordon", "frankfurt", "nowhere", code=1)
+    desk.types("cluster", "cordon", "frankfurt", "nowhere", code=5)
     assert desk.taints("frankfurt") == []  # none is changed if one is not there
 
 

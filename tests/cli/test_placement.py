@@ -137,7 +137,7 @@ def eventually(ask: Callable[[], str], pattern: str) -> str:
 
 
 def test_placements_are_listed_as_kubectl_does(echelon: Callable[..., str]) -> None:
-    said = eventually(lambda: echelon("list", "-n", NS), r"^web +True")
+    said = eventually(lambda: echelon("list", "-n", NS), r"^few +True[^\0]*^web +True")
     lines = [line.split() for line in said.splitlines()]
     assert lines == [
         ["NAME", "SUCCEEDED", "REASON", "SELECTEDCLUSTERS"],
@@ -190,7 +190,7 @@ def test_a_placement_that_is_not_stored_can_be_explained(echelon: Callable[..., 
     found = json.loads(echelon("explain", "-f", str(file), "-n", NS, "-o", "json"))
     assert [each["clusterName"] for each in found if each["selected"]] == ["cluster-00"]
     assert {each["reason"] for each in found} == {"Selected", "NotAmongTheBest", "NoPredicateMatches"}
-    assert '"new" not found' in echelon("show", "new", "-n", NS, code=1)
+    assert '"new" not found' in echelon("show", "new", "-n", NS, code=5)
     for text, said, code in (
         ("a: b: c", "mapping values are not allowed", 2),
         ("{}", "apiVersion is missing", 2),
@@ -209,7 +209,7 @@ def test_who_may_not_read_placements_is_told_so(furnished: HubProcess, tmp_path:
     path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(nobody))
     result = CliRunner().invoke(main, ["placement", "explain", "--kubeconfig", str(path), "few", "-n", NS])
-    assert result.exit_code == 1
+    assert result.exit_code == 6
     assert "forbidden" in result.output
     assert "Traceback" not in result.output
 
@@ -231,14 +231,14 @@ def test_groups_are_cut_again_on_request(echelon: Callable[..., str], furnished:
     eventually(lambda: echelon("show", "web", "-n", NS), r"group 2: 4 clusters")
 
 
-def test_mistakes_name_the_object_and_end_with_one(echelon: Callable[..., str]) -> None:
+def test_mistakes_name_the_object_and_have_their_codes(echelon: Callable[..., str]) -> None:
     for command in ("show", "explain", "regroup"):
         assert 'placements.cluster.open-cluster-management.io "none" not found' in echelon(
-            command, "none", "-n", NS, code=1
+            command, "none", "-n", NS, code=5
         )
-    assert "no-cluster" in echelon("explain", "web", "-n", NS, "--cluster", "no-cluster", code=1)
+    assert "no-cluster" in echelon("explain", "web", "-n", NS, "--cluster", "no-cluster", code=5)
     result = CliRunner().invoke(main, ["placement", "list", "--kubeconfig", "/nowhere/kubeconfig"])
-    assert result.exit_code == 1
+    assert result.exit_code == 7
     assert "/nowhere/kubeconfig" in result.output
 
 

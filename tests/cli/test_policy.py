@@ -142,7 +142,7 @@ def test_a_diff_shows_clusters_that_would_change_alike_together(hub: HubProcess)
     world.report(a, b, compliant="NonCompliant", changes=[change("one"), change("two", "", "Create")])
     world.report(c, compliant="NonCompliant", changes=[change("one", "@@ -1 +1 @@\n-a: 0\n+a: 2")])
     world.report(d)
-    shown = world.echelon("policy", "diff", NAME, code=10)
+    shown = world.echelon("policy", "diff", NAME, code=1)
     assert shown.splitlines() == [
         f"2 clusters would change: {a}, {b}",
         "  demo",
@@ -161,13 +161,13 @@ def test_a_diff_shows_clusters_that_would_change_alike_together(hub: HubProcess)
         f"1 cluster would not change: {d}",
         f"1 cluster yet to report on the present policy: {e}",
     ]
-    assert c not in world.echelon("policy", "diff", NAME, "--cluster", a, code=10)
+    assert c not in world.echelon("policy", "diff", NAME, "--cluster", a, code=1)
     assert f"would not change: {d}" in world.echelon("policy", "diff", NAME, "--cluster", d)
     assert "yet to report" in world.echelon("policy", "diff", NAME, "--cluster", e, code=11)
-    document = json.loads(world.echelon("policy", "diff", NAME, "-o", "json", code=10))
+    document = json.loads(world.echelon("policy", "diff", NAME, "-o", "json", code=1))
     assert [each["clusters"] for each in document["wouldChange"]] == [[a, b], [c]]
     assert document["notKnown"][0]["clusters"] == [e]
-    assert "is no cluster with a replica" in world.echelon("policy", "diff", NAME, "--cluster", "nobody", code=1)
+    assert "is no cluster with a replica" in world.echelon("policy", "diff", NAME, "--cluster", "nobody", code=5)
 
 
 def test_a_diff_is_about_the_present_policy_only(hub: HubProcess) -> None:
@@ -187,7 +187,7 @@ def test_a_list_of_changes_that_was_cut_is_said_to_be(hub: HubProcess) -> None:
     world.report(a, compliant="NonCompliant", changes=[change(str(number)) for number in range(20)])
     more = "NonCompliant; violation - x; 3 more changes are pending than are listed"
     world.report(b, compliant="NonCompliant", message=more, changes=[change("0")])
-    assert world.echelon("policy", "diff", NAME, code=10).count("demo would change more than") == 2
+    assert world.echelon("policy", "diff", NAME, code=1).count("demo would change more than") == 2
 
 
 def test_what_enforcing_does_not_mend_is_told_and_what_cannot_be_known_is_not_taken_for_nothing(

@@ -113,7 +113,7 @@ def test_an_abort_puts_the_last_complete_revision_back_and_retry_takes_that_back
     assert world.replica(world.clusters[0])["spec"]["policy-templates"] == [template()]
     world.report(*world.clusters)
     world.reconcile()
-    assert world.echelon("rollout", "watch", NAME, code=1).startswith("aborted, 2 of 2 done")
+    assert world.echelon("rollout", "watch", NAME, code=3).startswith("aborted, 2 of 2 done")
     world.echelon("rollout", "retry", NAME)
     world.reconcile()
     assert "rolling out: 0 of 2 done, 1 in flight, 1 waiting" in world.echelon("rollout", "status", NAME)
@@ -124,7 +124,7 @@ def test_an_abort_without_a_way_back_says_that_clusters_are_held_again(hub: HubP
     world.reconcile()
     assert "released clusters are held again" in world.echelon("rollout", "abort", NAME)
     world.reconcile()
-    assert world.echelon("rollout", "watch", NAME, code=1).startswith("aborted, 0 of 2 done, 2 waiting")
+    assert world.echelon("rollout", "watch", NAME, code=3).startswith("aborted, 0 of 2 done, 2 waiting")
 
 
 def test_groups_and_removals_are_approved(hub: HubProcess) -> None:
@@ -191,5 +191,5 @@ def test_replicas_are_no_rollouts(hub: HubProcess) -> None:
 @pytest.mark.parametrize("verb", [["rollout", "status"], ["policy", "show"], ["policy", "diff"]])
 def test_what_is_not_there_is_named(hub: HubProcess, verb: list[str]) -> None:
     connected(hub, lambda client: client.create(NAMESPACE.untyped(), {"metadata": {"name": f"empty-{verb[-1]}"}}))
-    assert "not found" in echelon(hub, *verb, "nothing", "-n", f"empty-{verb[-1]}", code=1)
-    assert "there is no namespace nowhere" in echelon(hub, *verb, "nothing", "-n", "nowhere", code=1)
+    assert "not found" in echelon(hub, *verb, "nothing", "-n", f"empty-{verb[-1]}", code=5)
+    assert "there is no namespace nowhere" in echelon(hub, *verb, "nothing", "-n", "nowhere", code=5)

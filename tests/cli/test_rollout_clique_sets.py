@@ -12,10 +12,11 @@ from tests.controllers.clique_world import NS, CliqueWorld, clique, group, now, 
 
 from echelon.api.base import JSONObject
 from echelon.api.grove import POD_CLIQUE_SET
-from echelon.cli import main, rollout_outdated
+from echelon.cli import main, outdated_pods
 from echelon.cli.rollout_tree import headline, tree
 from echelon.cli.terminal import plain
-from echelon.engine.pod_clique.outdated import choose, outdated_pods
+from echelon.engine.pod_clique.outdated import choose
+from echelon.engine.pod_clique.outdated import outdated_pods as outdated_pods_of
 from echelon.engine.rollout import control
 from echelon.rollouts.clique_sets import is_applied_by_work, read_set_view
 from echelon.rollouts.kinds import find, find_all
@@ -137,7 +138,7 @@ def test_outdated_pods_are_chosen_so_that_enough_stay_ready() -> None:
         await world.roll("v2")
         await world.settle()
         found = await read_set_view(world.client, await world.client.get(POD_CLIQUE_SET.untyped(), "w", NS))
-        pods = outdated_pods(found.standing)
+        pods = outdated_pods_of(found.standing)
         assert len(pods) == 9
         choice = choose(found.standing, pods, 100)
         goes = [each.clique for each in choice.goes]
@@ -152,7 +153,7 @@ def test_outdated_pods_are_chosen_so_that_enough_stay_ready() -> None:
             await world.delete(*(each.pod.name for each in choice.goes))
             await world.settle()
             found = await read_set_view(world.client, await world.client.get(POD_CLIQUE_SET.untyped(), "w", NS))
-            pods = outdated_pods(found.standing)
+            pods = outdated_pods_of(found.standing)
             if not pods:
                 break
             choice = choose(found.standing, pods, 100)
@@ -218,17 +219,17 @@ def test_the_pods_that_are_left_are_listed_and_deleted_by_the_command(monkeypatc
         await world.roll("v2", "front")
         await world.settle()
         connection: Any = Virtual(world)
-        rollout_outdated._print(await rollout_outdated._look(connection, "podcliqueset/w", NS), "json")
+        outdated_pods._print(await outdated_pods._look(connection, "podcliqueset/w", NS), "json")
         listed = json.loads(said.pop())
         assert {each["name"] for each in listed} == set(world.names("w-0-front"))
         assert {(each["clique"], each["revision"], each["ready"]) for each in listed} == {("w-0-front", 1, True)}
         assert all(each["node"] and each["since"] for each in listed)
-        limit = rollout_outdated._limit(None, None, "100%")  # type: ignore[arg-type] # which it does not look at
-        choice, gone = await rollout_outdated._take(connection, "w", NS, limit, dry_run=True)
+        limit = outdated_pods.read_limit("100%")
+        choice, gone = await outdated_pods._take(connection, "w", NS, limit, dry_run=True)
         assert (len(choice.goes), gone, world.log.ended) == (1, [], [])
-        choice, gone = await rollout_outdated._take(connection, "w", NS, limit, dry_run=False)
+        choice, gone = await outdated_pods._take(connection, "w", NS, limit, dry_run=False)
         assert gone == world.log.ended == [choice.goes[0].pod.name]
-        rollout_outdated._tell(choice, gone, "table", dry_run=False)
+        outdated_pods._tell(choice, gone, "table", dry_run=False)
         assert said[0] == f"pod {gone[0]} is deleted"
         assert said[1].startswith("2 stay: w-0-front has 2 ready pods and needs 2 (")
         await world.settle()
@@ -252,7 +253,7 @@ def test_a_dry_run_of_nothing_is_a_mistake() -> None:
 def test_only_sets_have_outdated_pods() -> None:
     async def story(world: CliqueWorld) -> None:
         with pytest.raises(click.ClickException, match="deployment has no outdated pods"):
-            await rollout_outdated._read(world.client, "deployment/w", NS)
+            await outdated_pods._read(world.client, "deployment/w", NS)
 
     told(story)
 

@@ -18,10 +18,12 @@ from echelon.api.base import JSONObject
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli import main
 from echelon.cli.demo import apply
+from echelon.cli.rollout import rollout
 from echelon.fleet.local import Local, Settings
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
 from echelon.install.hub import HUB
 from echelon.kube.client import MergePatch
+from echelon.rollouts.steering import VERBS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FLEET = "4 clusters; regions us; environments staging/production; image *:bad* fails on all"
@@ -127,15 +129,25 @@ def test_every_verb_works_in_the_namespace_and_none_elsewhere(tmp_path: Path) ->
         await team.done("pause", "payments")
         await team.done("resume", "payments")
         await team.done("retry", "payments")
+        await team.done("promote", "payments")
         await team.done("abort", "payments")
         await team.done("undo", "payments")
         await team.until("complete", done=4)
-        assert "PRESENT" in await team.done("history", "payments")
+        await team.done("watch", "payments")
+        assert "+" in (await team.types("diff", "payments")).output
+        told = json.loads(await team.done("history", "payments", "-o", "json"))
+        actions = [action for revision in told for action in revision["actions"]]
+        assert {"approve", "pause", "resume", "abort", "undo"} <= {each["verb"] for each in actions}
+        assert {each["by"] for each in actions} == {"dev"}
         assert "payments" in await team.done("list")
-        for verb in ("status", "history", "pause", "resume", "retry", "undo", "abort"):
+        verbs = {"watch", "status", "history", "diff", *VERBS}
+        assert verbs | {"list", "outdated"} == set(rollout.commands), "there are no others"
+        for verb in sorted(verbs):
             refused = await team.types(verb, "node-agent", namespace=THEIRS)
-            assert refused.exit_code != 0, verb
+            assert refused.exit_code == 6, f"{verb}: {refused.output}"
             assert "forbidden" in refused.output, f"{verb}: {refused.output}"
+        assert (await team.types("list", namespace=THEIRS)).exit_code == 6
+        assert (await team.types("list", "-A", namespace="")).exit_code == 6
 
     _told(tmp_path, story)
 

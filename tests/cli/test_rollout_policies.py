@@ -90,7 +90,7 @@ def test_a_canary_that_fails_stops_it_and_shows_the_template_that_does() -> None
         await world.settle()
         picture = await drawn(world)
         assert (picture.state, picture.over) == ("stopped", True)
-        assert "│     └─ ✖ ConfigurationPolicy demo  NonCompliant; notification - it is so" in lines(picture)
+        assert "│       demo: NonCompliant; notification - it is so; failed since 5s, no" in lines(picture)
         assert headline(picture).startswith("stopped, 0 of 3 done, 1 failed, 2 waiting")
         await world.report("c2")
 

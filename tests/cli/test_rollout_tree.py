@@ -63,6 +63,17 @@ def test_what_is_fine_is_counted_and_what_is_not_is_named_with_its_reason() -> N
     ]
 
 
+def test_what_the_line_of_a_cluster_tells_is_not_told_again_below_it() -> None:
+    why = "0 of 3 available: ImagePullBackOff"
+    objects = (ObjectLine("Deployment shop/web", FAILED, why), ObjectLine("Job shop/once", FAILED, "is late"))
+    broken = ClusterLine("eu-2", FAILED, "", f"Deployment shop/web: {why}", objects)
+    assert lines(picture(group(0, "eu", broken)))[4:] == [
+        f"   └─ ✖ eu-2  failed  Deployment shop/web: {why}",
+        "      └─ ✖ Job shop/once  is late",
+    ]
+    assert "      ├─ ✖ Deployment shop/web" in lines(picture(group(0, "eu", broken)), everything=True)
+
+
 def test_everything_is_named_if_asked_for() -> None:
     drawn = "\n".join(lines(picture(EUROPE, AMERICA), everything=True))
     assert all(name in drawn for name in ("eu-1", "us-0", "us-8", "Namespace shop"))

@@ -1,6 +1,7 @@
 """`echelon rollout` against a hub on which no controller runs: what the verbs refuse, and what they write."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,11 +18,14 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
+from echelon.api.times import parse_time
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli import main
 from echelon.engine.rollout import control
+from echelon.engine.rollout.actions import ACTIONS
 from echelon.engine.rollout.secret_data import SECRET_DATA
+from echelon.engine.rollout.stored_revision import CAUSE_ANNOTATION
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.kube.client import MergePatch
 from echelon.kube.config import load
@@ -34,16 +38,17 @@ _KINDS = ("Placement", "PlacementDecision", "ManifestWork", "ManifestWorkReplica
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
     hub = HubProcess(tmp_path_factory.mktemp("hub"), ["--memory"])
     hub.start()
-
-    async def furnish() -> None:
-        async with HttpClient(load(hub.kubeconfig)) as client:
-            for definition in registry.crds():
-                if definition["spec"]["names"]["kind"] in _KINDS:
-                    await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
-
-    asyncio.run(furnish())
+    asyncio.run(furnish(hub))
     yield hub
     assert hub.stop() == 0
+
+
+async def furnish(hub: HubProcess) -> None:
+    """Give a hub the kinds that a work set needs."""
+    async with HttpClient(load(hub.kubeconfig)) as client:
+        for definition in registry.crds():
+            if definition["spec"]["names"]["kind"] in _KINDS:
+                await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
 
 
 class Shown:
@@ -159,7 +164,7 @@ def test_an_abort_is_watched_until_the_earlier_revision_is_back(shown: Callable[
     world.settle()
     rollout = shown(world)
     rollout.rollout("abort")
-    said = rollout.rollout("watch", "--timeout", "0.1", "--interval", "0.1", code=1)
+    said = rollout.rollout("watch", "--timeout", "0.1", "--interval", "0.1", code=4)
     assert "going back" in said, "no controller is there to do it"
     assert "not complete after" in said
     world = complete("a3", "b3")
@@ -168,7 +173,7 @@ def test_an_abort_is_watched_until_the_earlier_revision_is_back(shown: Callable[
     world.annotations[control.ABORTED] = world.view().content.digest
     world.settle()
     world.finish()
-    said = shown(world).rollout("watch", code=1)
+    said = shown(world).rollout("watch", code=3)
     assert said.splitlines()[-1] == "aborted, 2 of 2 done: aborted: revision 1 is back everywhere"
 
 
@@ -243,7 +248,8 @@ def test_watch_ends_with_the_reason_when_waiting_is_of_no_use(case: str, shown: 
     rollout = shown(world)
     if case == "no clusters":
         rollout.decide_on_nobody()
-    last = rollout.rollout("watch", "--timeout", "30", code=0 if case == "complete" else 1).splitlines()[-1]
+    code = {"held": 8, "no clusters": 8, "stopped": 1, "complete": 0}[case]
+    last = rollout.rollout("watch", "--timeout", "30", code=code).splitlines()[-1]
     assert last.startswith(case)
     assert ":" in last or case == "complete"
 
@@ -256,3 +262,71 @@ def test_resume_also_ends_a_stop(shown: Callable[[World], Shown]) -> None:
     annotations = rollout.set()["metadata"]["annotations"]
     assert control.PAUSED not in annotations
     assert control.RESUMED in annotations
+
+
+def test_history_tells_when_why_and_who(shown: Callable[[World], Shown]) -> None:
+    world = complete("h1", "h2")
+    world.annotations[CAUSE_ANNOTATION] = "two is better"
+    world.upgrade("2")
+    world.settle()
+    rollout = shown(world)
+    for verb in ("pause", "resume", "abort"):
+        rollout.rollout(verb)
+    first, second = json.loads(rollout.rollout("history", "-o", "json"))
+    assert (first["cause"], first["actions"]) == (None, [])
+    assert second["cause"] == "two is better"
+    assert [each["verb"] for each in second["actions"]] == ["pause", "resume", "abort"]
+    assert {each["by"] for each in second["actions"]} == {"echelon-admin"}, "as the server sees them"
+    assert all(parse_time(each["at"]) for each in second["actions"])
+    assert parse_time(first["created"])
+    rollout.rollout("undo")
+    assert CAUSE_ANNOTATION not in rollout.set()["metadata"]["annotations"], "revision 1 had none"
+    table = rollout.rollout("history")
+    assert "two is better" in table
+    assert "undo to revision 1 by echelon-admin" in table
+    assert "(and 3 more)" in table
+    assert "pause by echelon-admin" in rollout.rollout("history", "-o", "wide")
+
+
+def test_a_verb_without_an_effect_says_so_and_writes_nothing(shown: Callable[[World], Shown]) -> None:
+    world = World.of([("", ["n1", "n2"])], progressive(maxConcurrency=1))
+    world.settle()
+    rollout = shown(world)
+    for verb, why in (
+        ("resume", "it is neither paused nor stopped"),
+        ("promote", "nothing soaks"),
+        ("retry", "nothing has failed"),
+    ):
+        before = rollout.set()
+        assert f"is as it was: {why}" in rollout.rollout(verb)
+        assert rollout.set() == before, verb
+    rollout.rollout("pause")
+    before = rollout.set()
+    assert "is as it was: it is paused already" in rollout.rollout("pause")
+    assert rollout.set() == before
+
+
+def test_no_clusters_are_success_only_for_who_says_so(shown: Callable[[World], Shown]) -> None:
+    rollout = shown(World.of([("", ["e1"])]))
+    rollout.decide_on_nobody()
+    rollout.rollout("watch", code=8)
+    assert "no clusters" in rollout.rollout("watch", "--allow-no-clusters")
+
+
+def test_a_pipeline_hears_of_an_approval_that_is_missing(shown: Callable[[World], Shown]) -> None:
+    world = World.of([("", ["w1"])], progressive(maxConcurrency=1))
+    world.annotations[control.APPROVAL] = "all"
+    world.settle()
+    rollout = shown(world)
+    assert rollout.rollout("watch", code=8).startswith("awaiting approval")
+    rollout.rollout("watch", "--wait-for-approval", "--timeout", "0.1", "--interval", "0.1", code=4)
+    rollout.rollout("approve")
+    [action] = json.loads(rollout.set()["metadata"]["annotations"][ACTIONS])
+    assert (action["verb"], action["by"], action["detail"]) == ("approve", "echelon-admin", "0")
+
+
+def test_a_diff_has_one_code_for_differences_and_others_for_trouble(shown: Callable[[World], Shown]) -> None:
+    rollout = shown(complete("d1"))
+    assert "has no earlier revision" in rollout.rollout("diff", code=2)
+    assert "has no revision 7" in rollout.rollout("diff", "--to-revision", "7", code=5)
+    rollout.rollout("diff", "--from-revision", "1", "--to-revision", "1")

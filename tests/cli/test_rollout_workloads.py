@@ -5,19 +5,23 @@ from tests.controllers.hub import NS, now
 from tests.controllers.propagation_world import policy, respec
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
 
+from echelon.api.apps import DEPLOYMENT
 from echelon.api.override import OVERRIDE_POLICY
 from echelon.api.rbac import ROLE, ROLE_BINDING
+from echelon.cli.rollout_history import history_of
 from echelon.cli.rollout_tree import tree
 from echelon.cli.terminal import plain
 from echelon.engine.rollout import control
+from echelon.engine.rollout.actions import ACTIONS
+from echelon.engine.rollout.stored_revision import CAUSE_ANNOTATION
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
-from echelon.kube.client import Reader
+from echelon.kube.client import MergePatch, Reader
 from echelon.kube.errors import NotFound
 from echelon.rollouts.kinds import find, find_all
 from echelon.rollouts.picture import Picture
 from echelon.rollouts.refusals import Refused
-from echelon.rollouts.steering import removal_of
+from echelon.rollouts.steering import Wish, removal_of, steer
 
 SIZES = {"c1": 4, "c2": 6}
 
@@ -162,3 +166,31 @@ def test_rights_in_the_namespace_of_the_template_are_enough_to_see_how_far_it_is
         assert picture.note.startswith("the works of the clusters cannot be read")
 
     told(story)
+
+
+def test_an_undo_writes_the_template_and_who_did_it_and_why_where_each_belongs() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        client = world.hub.client
+        await client.patch(DEPLOYMENT, "web", caused("the first one"), NS)
+        await world.settle()
+        await world.upgrade("2")
+        await client.patch(DEPLOYMENT, "web", caused("search is faster"), NS)
+        await world.finish()
+        kind, found = await find(client, "deployment/web", NS)
+        assert [each["cause"] for each in history_of(kind, found)] == ["the first one", "search is faster"]
+        _, change = await steer(client, "deployment/web", NS, Wish("undo"))
+        assert change.notes == ()
+        await world.finish()
+        template = await client.get(DEPLOYMENT, "web", NS)
+        assert template.metadata.annotations[CAUSE_ANNOTATION] == "the first one"
+        assert ACTIONS not in template.metadata.annotations, "members have no business with it"
+        kind, found = await find(client, "deployment/web", NS)
+        told_of = {each["cause"]: [action["verb"] for action in each["actions"]] for each in history_of(kind, found)}
+        assert told_of == {"the first one": [], "search is faster": ["undo"]}
+
+    told(story)
+
+
+def caused(why: str) -> MergePatch:
+    return MergePatch({"metadata": {"annotations": {CAUSE_ANNOTATION: why}}})

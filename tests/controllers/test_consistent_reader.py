@@ -27,27 +27,32 @@ class FarAhead:
     went_back: int = 0
 
 
+async def reading(cache: FarAhead) -> tuple[ConsistentReader, asyncio.Task[None]]:
+    """Return a reader that runs, on a hub with a work set and a placement."""
+    cluster = memory_cluster("", clock=running().clock.now, seed=1)
+    await bootstrap(cluster)
+    client = InProcessClient(cluster, ROOT)
+    for definition in (*CLUSTER_CRDS, *CRDS):
+        await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
+    await create(client, NAMESPACE, NS)
+    await create(client, PLACEMENT, "p", NS, spec={})
+    spec = {"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "p"}]}
+    await create(client, MANIFEST_WORK_REPLICA_SET, "web", NS, spec=spec)
+    reader = ConsistentReader(
+        MANIFEST_WORK_REPLICA_SET,
+        client,
+        [cache],
+        clock=running().clock,
+        random=running().random,
+        on_answer=lambda _: None,
+    )
+    return reader, asyncio.create_task(reader.run())
+
+
 def test_an_answer_that_is_older_than_a_cache_is_asked_for_again() -> None:
     async def story() -> None:
-        cluster = memory_cluster("", clock=running().clock.now, seed=1)
-        await bootstrap(cluster)
-        client = InProcessClient(cluster, ROOT)
-        for definition in (*CLUSTER_CRDS, *CRDS):
-            await client.create(CUSTOM_RESOURCE_DEFINITION.untyped(), definition)
-        await create(client, NAMESPACE, NS)
-        await create(client, PLACEMENT, "p", NS, spec={})
-        spec = {"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "p"}]}
-        await create(client, MANIFEST_WORK_REPLICA_SET, "web", NS, spec=spec)
         key, cache = Key(NS, "web"), FarAhead()
-        reader = ConsistentReader(
-            MANIFEST_WORK_REPLICA_SET,
-            client,
-            [cache],
-            clock=running().clock,
-            random=running().random,
-            on_answer=lambda _: None,
-        )
-        running_reader = asyncio.create_task(reader.run())
+        reader, reads = await reading(cache)
         reader.request(key, ReadRequest(("p",)))
         await asyncio.sleep(5)
         assert reader.answer(key) is None
@@ -58,7 +63,23 @@ def test_an_answer_that_is_older_than_a_cache_is_asked_for_again() -> None:
         assert answer is not None
         assert (answer.generation, list(answer.placements)) == (1, ["p"])
         assert reader.error(key) == ""
-        running_reader.cancel()
-        await asyncio.wait([running_reader])
+        reads.cancel()
+        await asyncio.wait([reads])
+
+    run(story())
+
+
+def test_an_answer_without_placements_has_a_version_too() -> None:
+    async def story() -> None:
+        key = Key(NS, "web")
+        reader, reads = await reading(FarAhead("1"))
+        reader.request(key, ReadRequest(()))
+        await asyncio.sleep(5)
+        answer = reader.answer(key)
+        assert answer is not None, reader.error(key)
+        assert int(answer.resource_version) > 1
+        assert (answer.generation, answer.placements) == (1, {})
+        reads.cancel()
+        await asyncio.wait([reads])
 
     run(story())

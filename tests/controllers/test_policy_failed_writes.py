@@ -81,7 +81,7 @@ async def why(world: PolicyWorld, cluster: str) -> tuple[str, str, str]:
     """Return status, reason and message of a cluster, as the policy tells them."""
     rollout = (await world.policy()).status.rollout
     assert rollout is not None
-    found = next(each for each in rollout.clusters if each.cluster == cluster)
+    found = next(each for each in rollout.clusters if cluster in each.names)
     return found.status, found.reason, found.message
 
 

@@ -668,6 +668,8 @@ class TestSets:
         async def story(world: PolicyWorld) -> None:
             with pytest.raises(Invalid, match="not in the set"):
                 await world.policy_set("basics", "another", exclusions=_without("c1"))
+            with pytest.raises(Invalid, match="same policyName"):
+                await world.policy_set("basics", "audit", exclusions=[*_without("c1"), *_without("c2")])
 
         told(story)
 

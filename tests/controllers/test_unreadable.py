@@ -62,7 +62,7 @@ def test_a_work_that_cannot_be_read_is_neither_made_anew_nor_called_done() -> No
         assert sorted(each["metadata"]["namespace"] for each in found) == ["a", "b"]
         rollout = (await world.set()).status.rollout
         assert rollout is not None
-        said = {each.cluster: (each.status, each.message) for each in rollout.clusters}
+        said = {name: (each.status, each.message) for each in rollout.clusters for name in each.names}
         assert said["a"][0] == "Failed"
         assert "the work web is there and cannot be read: Expected `array`, got `str`" in said["a"][1]
         assert await world.said("PlacementRolledOut") == ("False", "Progressing")

@@ -50,7 +50,7 @@ def test_a_first_group_is_finished_and_has_soaked_before_the_next_one_gets_anyth
         assert new_pods(world, "web:2") == {"c1": 0, "c2": 0, "c3": 2}
         rollout = (await world.ledger()).status.rollout
         assert rollout is not None
-        lines = {each.cluster: (each.status, each.reason) for each in rollout.clusters}
+        lines = {name: (each.status, each.reason) for each in rollout.clusters for name in each.names}
         assert lines["c3"] == ("Succeeded", "Soaking")
         assert lines["c1"] == ("ToApply", "WaitingForGroup")
         await world.finish()

@@ -21,6 +21,7 @@ from echelon.kube.metrics import Metrics
 from tests.controllers.hub import NS, now
 from tests.controllers.test_workloads import begun
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
+from tests.engine.align.members import Pace
 
 
 async def taint(world: WorkloadWorld, cluster: str) -> None:
@@ -190,6 +191,30 @@ def test_a_refused_push_frees_its_grant_is_told_and_is_tried_again_later() -> No
     told(story)
 
 
+def test_a_new_cluster_that_takes_nothing_holds_up_nobody_else() -> None:
+    """Nothing is there that could act on anything: what it was granted is known, namely nothing."""
+
+    async def story(world: WorkloadWorld) -> None:
+        await begun(world)
+        await world.join("c3")
+        world.limits.agents["c3"].refuses = lambda manifest: "no such image" if "web:3" not in str(manifest) else ""
+        await world.rebind({"c1": 4, "c2": 4, "c3": 2})
+        await world.settle(60)
+        world.budgets(8, 11)
+        figures = await world.figures()
+        assert (figures["c3"].wait, figures["c3"].ceiling) == ("ClusterUnreachable", 0)
+        assert "no such image" in figures["c3"].message
+        await world.upgrade("2")
+        await world.settle(700)  # and it is asked again meanwhile
+        assert world.pods() == {"c1": "0/0, 4/4", "c2": "0/0, 4/4"}
+        assert (await world.figures())["c1"].wait == ""
+        await world.upgrade("3")
+        await world.finish()
+        assert world.pods() == {"c1": "0/0, 4/4", "c2": "0/0, 4/4", "c3": "0/0, 2/2"}
+
+    told(story)
+
+
 def test_another_template_is_not_kept_back_by_a_refusal_of_the_last() -> None:
     async def story(world: WorkloadWorld) -> None:
         await begun(world)
@@ -321,5 +346,24 @@ def test_a_binding_that_is_made_again_takes_its_works_over() -> None:
             notes = work.spec.workload.manifests[0]["metadata"]["annotations"]
             assert notes["echelon.dev/binding-uid"] == binding.metadata.uid
             assert int(notes[PUSH_ID]) > 2
+
+    told(story)
+
+
+def test_a_restarted_controller_asks_whether_a_cluster_is_really_left_and_goes_on() -> None:
+    """Where no placement is named there are no decisions to ask for: the binding itself is asked for all the same."""
+
+    async def story(world: WorkloadWorld) -> None:
+        world.pace = Pace(sync=0.01, start=(1.0, 1.0), end=0.01)
+        await begun(world, of_deployment(1, 0))
+        world.budgets(9, 10)
+        world.limits.agents["c2"].cut = True
+        await world.rebind({"c1": 10})
+        await world.settle(1)
+        await world.restart()
+        await world.settle(1)
+        world.limits.agents["c2"].cut = False  # its reports are newer than what the new process saw of bindings
+        await world.settle(30)  # less than caches take to learn by themselves how new they are
+        assert list(await world.works()) == ["c1"]
 
     told(story)

@@ -203,7 +203,7 @@ class WorkWorld:
         """Return status and reason of a cluster in the set's status."""
         rollout = (await self.set(name)).status.rollout
         assert rollout is not None
-        found = next(each for each in rollout.clusters if each.cluster == cluster)
+        found = next(each for each in rollout.clusters if cluster in each.names)
         return found.status, found.reason
 
     async def events(self) -> list[str]:

@@ -151,7 +151,7 @@ def test_a_canary_that_does_not_comply_stops_it_and_the_others_only_look(fleet: 
     assert "stopped" in shown
     assert 'namespaces "no-such-place" not found' in " ".join(shown.replace("│", " ").split())
     preview = fleet.echelon("policy", "diff", "stopped", "-n", "stopped")
-    assert preview.code == 10
+    assert preview.code == 1
     assert "create ConfigMap no-such-place/settings" in preview.text
 
 

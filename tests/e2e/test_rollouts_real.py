@@ -95,7 +95,10 @@ class Rollout:
     def standing(self) -> dict[str, str]:
         """Return the status of every cluster, as the set has it."""
         listed = self.work_set().get("status", {}).get("rollout", {}).get("clusters", [])
-        return {each["cluster"]: each["status"] for each in listed}
+        named = [
+            (name, each["status"]) for each in listed for name in (each["cluster"], *each.get("others", "").split(", "))
+        ]
+        return {name: status for name, status in named if name}
 
     def work(self, cluster: str) -> JSONObject:
         return self.fleet.get("manifestwork", self.name, cluster)
@@ -224,10 +227,19 @@ def test_a_failing_canary_stops_the_rest_and_undo_heals_it(fleet: Fleet) -> None
     watched = shop.ask("watch", "--timeout", "120")
     assert watched.code == 1
     assert watched.text.splitlines()[-1].startswith("stopped, 0 of 3 done, 1 failed, 2 waiting")
-    shown = " ".join(shop.ask("status").text.split())
+    shown = " ".join(shop.ask("status").text.replace("│", " ").split())
     assert "1 failure in group prod-canary-west (0) (west), none tolerated" in shown
     assert "Deployment shop/web: ReplicaSet" in shown
+    # Why, in the words of the scheduler: in the tree, and where kubectl looks.
+    why = "has timed out progressing: FailedScheduling: 0/"
+    assert why in shown
     shop.wait("RolloutBlocked")
+    assert why in " ".join(fleet.kubectl("describe", "mwrs", "shop", "-n", "shop").split())
+    listed = fleet.kubectl("get", "mwrs", "shop", "-n", "shop").splitlines()
+    assert listed[0].split() == ["NAME", "STATE", "DONE", "AGE"]
+    assert listed[1].split()[:3] == ["shop", "MaxFailuresExceeded", "0/3"]
+    wanted = shop.work("west")["status"]["resourceStatus"]["manifests"][1]["conditions"]
+    assert next(each["reason"] for each in wanted if each["type"] == "Degraded") == "ProgressDeadlineExceeded"
     assert shop.condition("RolloutBlocked")["reason"] == "MaxFailuresExceeded"
     assert _image(shop.deployment("west")) == "example.com/web:2"
     assert shop.running() == {"east": "example.com/web:1", "south": "example.com/web:1"}

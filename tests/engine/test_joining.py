@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from echelon.engine.joining import (
     ALL_CLUSTERS,
     BOOTSTRAPPERS_OF_ANY,
+    Answer,
     Asked,
     Known,
-    Verdict,
     agent_groups,
     agent_user,
     bootstrap_groups,
@@ -40,23 +40,23 @@ def test_names_are_those_of_open_cluster_management() -> None:
 @pytest.mark.parametrize(
     ("asked", "known", "rules", "verdict"),
     [
-        (RENEWAL, JOINED, (), Verdict.APPROVE),
-        (RENEWAL, ACCEPTED, (), Verdict.APPROVE),
-        (RENEWAL, NEW, ("*",), Verdict.DENY),
-        (RENEWAL, None, ("*",), Verdict.DENY),
-        (RENEWAL, replace(JOINED, leaving=True), (), Verdict.DENY),
-        (FIRST, None, ("*",), Verdict.WAIT),
-        (FIRST, NEW, (), Verdict.WAIT),
-        (FIRST, NEW, ("c2", "d*"), Verdict.WAIT),
-        (FIRST, NEW, ("c2", "c*"), Verdict.ACCEPT),
-        (FIRST, ACCEPTED, (), Verdict.APPROVE),
-        (FIRST, JOINED, ("*",), Verdict.WAIT),
-        (FIRST, replace(NEW, joined=True), ("*",), Verdict.WAIT),
-        (FIRST, replace(ACCEPTED, leaving=True), ("*",), Verdict.DENY),
+        (RENEWAL, JOINED, (), Answer.APPROVE),
+        (RENEWAL, ACCEPTED, (), Answer.APPROVE),
+        (RENEWAL, NEW, ("*",), Answer.DENY),
+        (RENEWAL, None, ("*",), Answer.DENY),
+        (RENEWAL, replace(JOINED, leaving=True), (), Answer.DENY),
+        (FIRST, None, ("*",), Answer.WAIT),
+        (FIRST, NEW, (), Answer.WAIT),
+        (FIRST, NEW, ("c2", "d*"), Answer.WAIT),
+        (FIRST, NEW, ("c2", "c*"), Answer.ACCEPT),
+        (FIRST, ACCEPTED, (), Answer.APPROVE),
+        (FIRST, JOINED, ("*",), Answer.WAIT),
+        (FIRST, replace(NEW, joined=True), ("*",), Answer.WAIT),
+        (FIRST, replace(ACCEPTED, leaving=True), ("*",), Answer.DENY),
     ],
 )
 def test_when_a_request_needs_a_person(
-    asked: Asked, known: Known | None, rules: tuple[str, ...], verdict: Verdict
+    asked: Asked, known: Known | None, rules: tuple[str, ...], verdict: Answer
 ) -> None:
     found = judge(asked, known, rules)
     assert found.verdict is verdict
@@ -73,7 +73,7 @@ def test_when_a_request_needs_a_person(
     ],
 )
 def test_what_others_ask_for_is_not_looked_at(asked: Asked) -> None:
-    assert judge(asked, JOINED, ("*",)).verdict is Verdict.IGNORE
+    assert judge(asked, JOINED, ("*",)).verdict is Answer.IGNORE
 
 
 WRONG = {
@@ -102,7 +102,7 @@ def test_what_is_not_exactly_an_agents_is_denied_and_said(change: str) -> None:
     fields, why = WRONG[change]
     wrong = replace(FIRST, **fields)  # type: ignore[arg-type]  # of any of its fields
     found = judge(wrong, ACCEPTED, ("*",))
-    assert found.verdict is Verdict.DENY
+    assert found.verdict is Answer.DENY
     assert why in found.why
     assert faults(wrong)
 
@@ -112,7 +112,7 @@ def test_a_token_is_good_for_its_cluster_and_one_that_is_for_any_for_all() -> No
     assert judge(other, ACCEPTED).why == "its token is for c1 and not for c2"
     assert (
         judge(replace(other, groups=("system:bootstrappers", *bootstrap_groups(""))), ACCEPTED).verdict
-        is Verdict.APPROVE
+        is Answer.APPROVE
     )
     assert bootstrap_groups("")[1] == BOOTSTRAPPERS_OF_ANY
     nobody = replace(FIRST, groups=("system:bootstrappers", bootstrap_groups("c1")[0]))
@@ -149,7 +149,7 @@ def test_whatever_is_approved_makes_exactly_the_cluster_that_asks(
 ) -> None:
     asked = Asked(user, groups, SIGNER, usages, (agent_user(name, "a"),), organizations)
     found = judge(asked, JOINED if user.startswith("system:open") else ACCEPTED, ("*",))
-    if found.verdict in (Verdict.APPROVE, Verdict.ACCEPT):
+    if found.verdict in (Answer.APPROVE, Answer.ACCEPT):
         assert sorted(organizations) == sorted(agent_groups(name))
         assert "client auth" in usages
         assert not {"server auth", "cert sign"} & set(usages)

@@ -119,13 +119,18 @@ class Api:
     @contextmanager
     def watch(self, path: str, **query: object) -> Iterator[Iterator[dict[str, Any]]]:
         """Watch; the answer must begin as a stream. Ends with the server, or with the block."""
+        with self.lines(path, **{"watch": "true", **query}) as lines:
+            yield (json.loads(line) for line in lines)
+
+    @contextmanager
+    def lines(self, path: str, **query: object) -> Iterator[Iterator[str]]:
+        """Read an answer line by line, as it comes."""
         connection = self.connect()
         try:
-            asked = {"watch": "true", **query}
-            connection.request("GET", self.address(path, asked), headers=dict(self.headers))
+            connection.request("GET", self.address(path, query), headers=dict(self.headers))
             response = connection.getresponse()
             assert response.status == 200, response.read()
-            yield (json.loads(line) for line in iter(response.readline, b""))
+            yield (line.decode().rstrip("\n") for line in iter(response.readline, b""))
         finally:
             connection.close()
 

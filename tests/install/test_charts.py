@@ -56,6 +56,7 @@ EVERYTHING: dict[str, JSONObject] = {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True},
         "dashboard": {"enabled": True},
+        "web": {"enabled": True, "tlsSecret": NASTY, "from": [{"podSelector": {}}], "url": 'https://a.example/"b: #c'},
     },
     "agent": {
         "image": {"repository": "registry.example/echelon", **PINNED},
@@ -80,7 +81,7 @@ NOTHING: dict[str, JSONObject] = {
     "agent": {"crds": {"install": False}, "networkPolicy": {"enabled": False}, "hub": {"kubeconfigSecret": ""}},
 }
 INVITED: dict[str, JSONObject] = {
-    "hub": {},
+    "hub": {"web": {"enabled": True, "url": "https://fleet.example"}},
     "agent": {"hub": {"invitation": NASTY, "invitationSecret": "invitation"}},
 }
 CASES = [

@@ -16,6 +16,7 @@ import yaml
 from echelon.api.base import JSONObject
 from echelon.install.agent import MEMBER as MEMBER_CHART
 from echelon.install.hub import HUB as HUB_CHART
+from echelon.rollouts.steering import VERBS
 from tests.environment import Programs
 from tests.environment.fixtures import REQUIRED
 from tests.install.audited_calls import granted
@@ -183,6 +184,45 @@ def test_what_people_may_do_in_a_namespace_follows_from_kubernetes_own_roles(joi
     assert not may("dev", "patch", "placementdecisions.cluster.open-cluster-management.io", "team-a")
     assert not may("dev", "create", "managedclustersetbindings", "team-a")
     assert not may("dev", "get", "managedclusters", "team-a")
+
+
+def test_every_verb_works_for_a_team_in_its_namespace_and_none_elsewhere(joined: Installed) -> None:
+    here = yaml.safe_load_all((ROOT / "examples" / "everywhere.yaml").read_text().replace("observability", "team-c"))
+    *around, work_set = here
+    joined.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(around))
+    joined.kubectl("create", "namespace", "team-d")
+    joined.kubectl("create", "rolebinding", "ann", "--clusterrole=edit", "--user=ann", "-n", "team-c")
+    ann = joined.user("ann")
+
+    def types(verb: str, *more: str, namespace: str = "team-c") -> tuple[int, str]:
+        return joined.echelon("rollout", verb, *more, "-n", namespace, kubeconfig=ann)
+
+    def applies(value: str) -> bool:
+        content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team-c", "namespace": "default"}}
+        work_set["spec"]["manifestWorkTemplate"]["workload"]["manifests"] = [{**content, "data": {"a": value}}]
+        return joined.ask("apply", "-f", "-", kubeconfig=ann, stdin=yaml.safe_dump(work_set))[0] == 0
+
+    name = work_set["metadata"]["name"]
+    joined.until(lambda: applies("1"), "edit is not gathered")
+    assert types("watch", name, "--timeout", "120")[0] == 0
+    assert applies("2")
+    assert types("watch", name, "--timeout", "120")[0] == 0
+    # What is complete has nothing to approve or to abort; to be told so takes the right to ask.
+    codes = {"approve": 1, "abort": 1, "diff": 1}
+    verbs = (*VERBS, "status", "history", "diff", "watch")
+    for verb in verbs:
+        code, said = types(verb, name)
+        assert code == codes.get(verb, 0), f"{verb}: {said}"
+    told = json.loads(types("history", name, "-o", "json")[1])
+    actions = {(each["verb"], each["by"]) for revision in told for each in revision["actions"]}
+    assert actions == {("pause", "ann"), ("resume", "ann"), ("undo", "ann")}
+    for verb in verbs:
+        code, said = types(verb, name, namespace="team-d")
+        assert (code, "forbidden" in said) == (6, True), f"{verb}: {said}"
+    assert types("list")[0] == 0
+    assert types("list", namespace="team-d")[0] == 6
+    joined.delete("manifestworkreplicaset", name, "team-c")
+    joined.until_gone("manifestworks", MEMBER)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tools import charts
 
 from echelon.engine.rollout.overall import Standing
 from echelon.install import alerts, dashboard
-from echelon.install.measured import Family, measured
+from echelon.install.measured import MetricFamily, measured
 from echelon.install.metrics_page import page
 
 FAMILIES = [family for families in measured().values() for family in families]
@@ -45,7 +45,7 @@ def test_the_page_is_what_the_registries_have() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_names_follow_prometheus_rules(family: Family) -> None:
+def test_names_follow_prometheus_rules(family: MetricFamily) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", family.name)
     assert not family.name.endswith(("_total", "_count", "_sum", "_bucket", "_info"))
     assert family.type in ("counter", "gauge", "histogram")

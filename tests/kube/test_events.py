@@ -128,6 +128,20 @@ def test_the_same_thing_again_is_counted_in_the_same_event() -> None:
     in_hub(story)
 
 
+def test_what_people_are_told_is_a_line_of_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(_client: Counting, recorder: EventRecorder) -> None:
+        for _ in range(3):
+            await recorder.emit(started("2 clusters begin"))
+        await recorder.emit(started(regarding=Reference(NAMESPACE, "shop")))
+
+    with caplog.at_level(logging.INFO, logger="echelon.kube.events"):
+        in_hub(story)
+    assert [each.getMessage() for each in caplog.records] == [
+        "ConfigMap kube-system/web: Started: 2 clusters begin",
+        "Namespace shop: Started: started",
+    ]
+
+
 def test_what_differs_in_anything_is_another_event() -> None:
     async def story(client: Counting, recorder: EventRecorder) -> None:
         other = Reference(CONFIG_MAP, "web", "kube-system", "uid-2")
@@ -349,3 +363,13 @@ def test_events_always_fit_into_what_servers_accept(name: str, note: str, reason
         assert len(event.metadata.name) <= 253
 
     run(main())
+
+
+def test_names_are_in_the_order_of_time_for_that_is_how_kubectl_lists_events() -> None:
+    async def story(client: Counting, recorder: EventRecorder) -> None:
+        for number in range(20):
+            await recorder.emit(started(f"{number}"))
+            await asyncio.sleep(0.01)
+        assert [each.note for each in await events(client)] == [str(number) for number in range(20)]
+
+    in_hub(story)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from echelon.agent.cluster_lease import ClusterLease
 from echelon.agent.context import AgentContext, Family, Runnable
 from echelon.agent.executor import ActAs
-from echelon.agent.holding import Holding
 from echelon.agent.policy.family import policy_controllers
 from echelon.agent.registration import Registration
 from echelon.agent.running import run_families
@@ -74,7 +74,7 @@ class Agent:
             act_as=act_as,
             turns=turns,
         )
-        self._registration = Registration(self.context, Holding(self.context, instance) if instance else None)
+        self._registration = Registration(self.context, ClusterLease(self.context, instance) if instance else None)
         self._beside = beside
         self._families = [family(self.context) for family in families]
 

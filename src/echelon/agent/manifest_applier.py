@@ -32,6 +32,7 @@ from echelon.engine.work.drift import Drift
 from echelon.engine.work.ignoring import IgnoreFieldError
 from echelon.engine.work.order import apply_order, is_readable
 from echelon.engine.work.ownership import adopts, is_kept_namespace, owned_by_work, owner_reference, without_mark
+from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.reporting import (
     Absent,
     Applied,
@@ -163,7 +164,7 @@ class ManifestApplier:
         if previous.is_complete(ref):
             live = await self._read_for(previous.work, ref)
             seen = None if live == _NOT_TOLD else ref
-            return ManifestResult(ObservedManifest(meta, Applied(), live), seen, previous.recorded.get(ref.key))
+            return ManifestResult(ObservedManifest(meta, Applied(None), live), seen, previous.recorded.get(ref.key))
         desired = self._desired(previous, without_mark(manifest), owner, ref, meta)
         return await self._apply_object(previous, desired, ref, meta)
 
@@ -259,8 +260,9 @@ def _applied(
     if changed or (before is not None and before.differs):
         repair = repair.tried(asyncio.get_running_loop().time(), changed=changed)
     live: LiveState = Absent() if found is None else Found(found)
+    applied = Applied(_warnings(written, enforced.desired.manifest, again=previous.was_applied(ref)))
     observed = ObservedManifest(
-        meta, Applied(), live, Drift(repair.count), ref.kind.status, adopted=_adopted(enforced, written)
+        meta, applied, live, Drift(repair.count), ref.kind.status, adopted=_adopted(enforced, written)
     )
     if found is None or enforced.strategy.type == "ReadOnly":
         return ManifestResult(observed, ref)
@@ -275,6 +277,16 @@ def _applied(
         last_applied=written.last_applied,
         repair=repair,
     )
+
+
+def _warnings(written: AppliedObject, manifest: JSONObject, *, again: bool) -> tuple[str, ...] | None:
+    """Return what the server warned of, which may quote the manifest; None if what was told before stands.
+
+    What puts an object back after somebody changed it has nothing of what the server dropped the first time.
+    """
+    if not written.warnings:
+        return None if again else written.warnings
+    return tuple(redact_secrets(each, manifest) for each in written.warnings)
 
 
 def _adopted(enforced: EnforcedManifest, written: AppliedObject) -> bool:

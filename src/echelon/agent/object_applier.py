@@ -39,13 +39,15 @@ class AppliedObject:
     """An object after its manifest was applied; None if it is only to be read and is not there.
 
     `last_applied` is what the server made of the manifest; `changed`: the object was not so before; `foreign`: it was
-    there before the work, and stays when the work goes.
+    there before the work, and stays when the work goes; `warnings`: what the server said to the write, None if there
+    was none.
     """
 
     live: JSONObject | None
     last_applied: LastApplied | None = None
     changed: bool = False
     foreign: bool = False
+    warnings: tuple[str, ...] | None = None
 
 
 class ObjectApplier:
@@ -53,7 +55,7 @@ class ObjectApplier:
 
     def __init__(self, member: Client, manager: str) -> None:
         self._member = member
-        self._options = WriteOptions(field_manager=manager)
+        self._manager = manager
 
     async def get(self, kind: Kind[Any], name: str, namespace: str) -> JSONObject | None:
         """Return an object, if there is one."""
@@ -83,14 +85,14 @@ class ObjectApplier:
         server_side = strategy.type == "ServerSideApply"
         live = None if new and not server_side else await self.get(desired.kind, desired.name, desired.namespace)
         if server_side:
-            after = await self._server_side(desired, strategy.server_side_apply or _SSA, live)
-            return _applied_object(desired, live, after)
+            return await self._server_side(desired, strategy.server_side_apply or _SSA, live)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 writes = _client_side(desired, strategy, live, last_applied)
                 if before_deletion is not None and any(isinstance(each, Delete) for each in writes):
                     await before_deletion()
-                return _applied_object(desired, live, await self._write(writes, live))
+                after, warnings = await self._write(writes, live)
+                return _applied_object(desired, live, after, warnings)
             except (AlreadyExists, Conflict, NotFound) as error:
                 if attempt == ATTEMPTS or (isinstance(error, NotFound) and live is None):
                     raise
@@ -99,31 +101,34 @@ class ObjectApplier:
 
     async def _server_side(
         self, desired: DesiredObject, config: ServerSideApplyConfig, live: JSONObject | None
-    ) -> JSONObject | None:
+    ) -> AppliedObject:
         writes = server_side_apply(desired, config, live)
-        options = WriteOptions(field_manager=config.field_manager or self._options.field_manager)
         try:
-            after = await self._write(writes, live, options)
+            after, warnings = await self._write(writes, live, config.field_manager)
         except Conflict as error:
             raise FieldConflict(error.message) from error
         for attempt in range(1, ATTEMPTS + 1):
             if after is None:
-                return None
+                break
             try:
-                return await self._write(owner_writes(desired, after), after)
+                after, _ = await self._write(owner_writes(desired, after), after)
+                break
             except Conflict:
                 if attempt == ATTEMPTS:
                     raise
                 after = await self.get(desired.kind, desired.name, desired.namespace)
-        raise AssertionError("the last attempt returns or raises")
+        return _applied_object(desired, live, after, warnings)
 
     async def _write(
-        self, writes: tuple[Write, ...], live: JSONObject | None, options: WriteOptions | None = None
-    ) -> JSONObject | None:
-        """Make writes and return what they led to."""
+        self, writes: tuple[Write, ...], live: JSONObject | None, manager: str = ""
+    ) -> tuple[JSONObject | None, tuple[str, ...] | None]:
+        """Make writes; return what they led to, and what the server warned of, None if there was nothing to write."""
+        warnings: list[str] = []
+        # Fields that the server does not know are dropped, and somebody has to hear of that.
+        options = WriteOptions(field_manager=manager or self._manager, field_validation="Warn", warn=warnings.append)
         for planned in writes:
-            live = await write(planned, self._member, options or self._options)
-        return live
+            live = await write(planned, self._member, options)
+        return live, tuple(warnings) if writes else None
 
 
 def _client_side(
@@ -135,12 +140,14 @@ def _client_side(
     return create_only(desired, live) if strategy.type == "CreateOnly" else update(desired, live, last_applied)
 
 
-def _applied_object(desired: DesiredObject, before: JSONObject | None, after: JSONObject | None) -> AppliedObject:
+def _applied_object(
+    desired: DesiredObject, before: JSONObject | None, after: JSONObject | None, warnings: tuple[str, ...] | None
+) -> AppliedObject:
     if after is None:
         return AppliedObject(None)
     changed = before is None or not same_content(before, after)
     foreign = before is not None and desired.is_foreign(before)
-    return AppliedObject(after, last_applied_of(desired.manifest, after), changed, foreign)
+    return AppliedObject(after, last_applied_of(desired.manifest, after), changed, foreign, warnings)
 
 
 def message_of(error: Exception) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from echelon.agent import facts
+from echelon.agent.cluster_lease import ClusterLease
 from echelon.agent.context import AgentContext
-from echelon.agent.holding import Holding
 from echelon.agent.metrics import AgentMetrics
 from echelon.agent.settings import HUB_MANAGER
 from echelon.api.base import JSONObject
@@ -57,9 +57,9 @@ class Registration:
 
     name = "registration"
 
-    def __init__(self, context: AgentContext, holding: Holding | None = None) -> None:
-        """`holding` sees to it that nobody else renews the lease; without it nobody looks."""
-        self._holding = holding
+    def __init__(self, context: AgentContext, lease: ClusterLease | None = None) -> None:
+        """Without a `lease` nobody looks whether another agent renews it."""
+        self._lease = lease
         self._hub = context.hub
         self._member = context.member
         self._server = context.server
@@ -90,14 +90,14 @@ class Registration:
     async def hold(self) -> None:
         """Return when the lease is ours, before anything is done for the cluster; raise `AnotherAgent` if it is not."""
         pause, logged = FIRST_PAUSE_SECONDS, ""
-        while self._holding is not None:
+        while self._lease is not None:
             try:
-                await self._holding.renew(self._settings.lease_seconds)
+                await self._lease.renew(self._settings.lease_seconds)
             except ApiError as error:
                 if str(error) != logged:
                     logged, extra = str(error), {"cluster": self._cluster}
                     _log.info("%s cannot take its lease yet: %s", self._cluster, error, extra=extra)
-            if self._holding.is_held:
+            if self._lease.is_held:
                 return
             await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
             pause = min(pause * 2, LAST_PAUSE_SECONDS)
@@ -107,16 +107,16 @@ class Registration:
         try:
             await self._run()
         finally:
-            if self._holding is not None:
-                await self._holding.release()
+            if self._lease is not None:
+                await self._lease.release()
 
     async def _run(self) -> None:
         failures, logged = 0, ""
         while True:
             every = float(self._settings.lease_seconds)
             try:
-                if self._holding is not None:
-                    await self._holding.renew(self._settings.lease_seconds)
+                if self._lease is not None:
+                    await self._lease.renew(self._settings.lease_seconds)
                 else:
                     await self._renew()
                 self._metrics.heard()
@@ -131,8 +131,8 @@ class Registration:
                     logged, extra = str(error), {"cluster": self._cluster}
                     _log.warning("%s cannot tell the hub that it is alive: %s", self._cluster, error, extra=extra)
                 every = min(every, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16))
-            if self._holding is not None:
-                every = min(every, self._holding.look_again_seconds)
+            if self._lease is not None:
+                every = min(every, self._lease.look_again_seconds)
             await asyncio.sleep(every * self._random.uniform(0.9, 1.0))
 
     async def _registered(self) -> ManagedCluster:

@@ -5,6 +5,7 @@ removed.
 """
 
 from echelon.agent.adoption import BY_WORK, Adoption
+from echelon.agent.causes import Causes
 from echelon.agent.context import AgentContext, Family
 from echelon.agent.eviction import EvictionReconciler
 from echelon.agent.executor import ExecutorCheck
@@ -42,7 +43,7 @@ class _WorkControllers:
             context.member, recorded, identity, lambda record: applier.intended_leftovers(record, ()), MANAGER
         )
         self._records = records = Records(context.member, recorded, identity, adoption, MANAGER, kept_namespaces=kept)
-        self._reconciler = WorkReconciler(context, works, records, applier)
+        self._reconciler = WorkReconciler(context, works, records, applier, Causes(context, executor))
         # What was applied has to be known before anything is applied or removed.
         self.work_workers = context.workers(
             "works", self._reconciler.reconcile, concurrency=context.settings.works_at_once, after=(recorded,)

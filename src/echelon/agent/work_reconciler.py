@@ -10,9 +10,11 @@ import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import msgspec
 
+from echelon.agent.causes import Causes
 from echelon.agent.context import AgentContext
 from echelon.agent.manifest_applier import ManifestApplier
 from echelon.agent.manifest_result import ManifestResult, is_transient
@@ -28,7 +30,7 @@ from echelon.agent.work_state import (
     request_of,
     without_transient_failure,
 )
-from echelon.api.work import MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork
+from echelon.api.work import MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork, ManifestWorkStatus
 from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
 from echelon.engine.work.limits import Unrecordable, check_record, fitted, whole_report
 from echelon.engine.work.removal import ResourceKey, merged_resources, resource_key_of, split_by_wanted
@@ -52,11 +54,17 @@ class WorkReconciler:
     """Applies the works of one cluster and reports on them."""
 
     def __init__(
-        self, context: AgentContext, informer: Informer[ManifestWork], records: Records, applier: ManifestApplier
+        self,
+        context: AgentContext,
+        informer: Informer[ManifestWork],
+        records: Records,
+        applier: ManifestApplier,
+        causes: Causes,
     ) -> None:
         self._works = NewestObjects(context.hub, informer, WriteOptions(field_manager=HUB_MANAGER))
         self._records = records
         self._applier = applier
+        self._causes = causes
         self._watches = context.object_watches
         self._clock = context.clock
         self._random = context.random
@@ -120,14 +128,16 @@ class WorkReconciler:
 
     async def _report(self, work: ManifestWork, state: WorkState, now: float) -> float:
         """Report the state of a work, if that is news; return after how many seconds to look again."""
-        name, observed, time = work.metadata.name, [each.observed for each in state.results], self._clock.now()
-        limit, secrets = self._settings.max_json_raw_bytes, self._settings.secret_values
+        name, time = work.metadata.name, self._clock.now()
         # What a shorter report left out is known here, and must not begin anew at every look.
         known = msgspec.structs.replace(work, status=whole_report(work.status, state.told))
-        whole = report(known, observed, time, raw_limit=limit, secret_values=secrets)
-        after = look_again(whole, observed, time)
+        whole = self._whole_report(known, state, time)
+        if await self._causes.look(known, whole, state.results, now):
+            whole = self._whole_report(known, state, time)
+        after = look_again(whole, [each.observed for each in state.results], time)
         status = fitted(work, whole, condition_stamp(work.metadata.generation, time))
-        state = replace(state, outdated_at=now + after.total_seconds() if after is not None else math.inf, told=whole)
+        outdated_at = now + after.total_seconds() if after is not None else math.inf
+        state = replace(state, outdated_at=min(outdated_at, self._causes.next_look(name)), told=whole)
         if status != work.status:
             left = state.reported_at + MESSAGES_SECONDS - now
             if left > 0 and differ_in_messages(status, work.status):
@@ -137,6 +147,11 @@ class WorkReconciler:
             state = replace(state, reported_at=now)
         self._states[name] = state = replace(state, reported=work.status)
         return self._seconds_to_next_look(state)
+
+    def _whole_report(self, work: ManifestWork, state: WorkState, time: datetime) -> ManifestWorkStatus:
+        limit, secrets = self._settings.max_json_raw_bytes, self._settings.secret_values
+        observed = self._causes.told(work.metadata.name, state.results)
+        return report(work, observed, time, raw_limit=limit, secret_values=secrets)
 
     async def _apply_or_explain(
         self, work: ManifestWork, before: WorkState | None, only: Collection[int] | None = None
@@ -300,6 +315,7 @@ class WorkReconciler:
     def _forget(self, name: str) -> None:
         self._watch(name, ())
         self._states.pop(name, None)
+        self._causes.forget(name)
         self._fully_recorded.discard(name)
         self._finalizing.pop(name, None)
         self._works.forget(name)

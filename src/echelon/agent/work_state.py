@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from echelon.agent.manifest_result import ManifestResult
+from echelon.api.meta import Condition
 from echelon.api.work import ManifestWork, ManifestWorkStatus
 from echelon.engine.rollout.annotations import RETRIED_ANNOTATION
 from echelon.engine.work.drift import NO_REPAIR, Drift
@@ -88,13 +89,20 @@ def without_transient_failure(result: ManifestResult, tries: int) -> ManifestRes
 
 def differ_in_messages(one: ManifestWorkStatus, other: ManifestWorkStatus) -> bool:
     """Tell whether two reports differ in messages only, and say the same to a program."""
-    return one.resource_status == other.resource_status and _without_messages(one) == _without_messages(other)
+    return _without_messages(one) == _without_messages(other)
 
 
-def _without_messages(status: ManifestWorkStatus) -> list[tuple[object, ...]]:
+def _without_messages(status: ManifestWorkStatus) -> object:
+    manifests = [
+        (each.resource_meta, each.status_feedback, _said(each.conditions)) for each in status.resource_status.manifests
+    ]
+    return _said(status.conditions), manifests
+
+
+def _said(conditions: Sequence[Condition]) -> list[tuple[object, ...]]:
     return [
         (each.type, each.status, each.reason, each.observed_generation, each.last_transition_time)
-        for each in status.conditions
+        for each in conditions
     ]
 
 

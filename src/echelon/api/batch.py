@@ -1,4 +1,4 @@
-"""Jobs, which run pods to their end."""
+"""Jobs, which run pods to their end, and CronJobs, which make Jobs at times."""
 
 from typing import Annotated, Any
 
@@ -6,7 +6,19 @@ from echelon.api.base import APIStruct, JSONObject, field
 from echelon.api.kinds import Column, Kind
 from echelon.api.meta import LabelSelector, ObjectMeta, ProbedCondition
 from echelon.api.pods import PodTemplateSpec
-from echelon.api.printing import AGE, CONTAINERS, SELECTOR, job_completions, job_duration, job_status
+from echelon.api.printing import (
+    AGE,
+    CONTAINERS,
+    SELECTOR,
+    at,
+    containers_at,
+    job_completions,
+    job_duration,
+    job_status,
+    or_none,
+    selector_text,
+)
+from echelon.api.references import ObjectReference
 
 
 class PodFailurePolicyOnExitCodesRequirement(APIStruct, frozen=True, gc=False, kw_only=True):
@@ -124,6 +136,51 @@ class Job(APIStruct, frozen=True, gc=False, kw_only=True):
     status: Annotated[JobStatus, field("Its state.")] = JobStatus()
 
 
+class JobTemplateSpec(APIStruct, frozen=True, gc=False, kw_only=True):
+    """The Jobs that a CronJob makes."""
+
+    metadata: Annotated[ObjectMeta, field("Labels and annotations of the Jobs.")] = ObjectMeta()
+    spec: Annotated[JobSpec, field("What the Jobs do.")]
+
+
+class CronJobSpec(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Jobs that begin at times."""
+
+    schedule: Annotated[str, field("When: minute, hour, day of month, month, day of week.")]
+    time_zone: Annotated[str | None, field("Time zone of the schedule.")] = None
+    starting_deadline_seconds: Annotated[int | None, field("How late a Job may begin.", format="int64")] = None
+    concurrency_policy: Annotated[
+        str,
+        field(
+            "What to do while a Job runs: Allow, Forbid or Replace.",
+            default="Allow",
+            enum=("Allow", "Forbid", "Replace"),
+        ),
+    ] = "Allow"
+    suspend: Annotated[bool, field("Whether no Jobs are made.", default=False)] = False
+    job_template: Annotated[JobTemplateSpec, field("The Jobs to make.")]
+    successful_jobs_history_limit: Annotated[int, field("Jobs that are kept when done.", default=3, minimum=0)] = 3
+    failed_jobs_history_limit: Annotated[int, field("Failed Jobs that are kept.", default=1, minimum=0)] = 1
+
+
+class CronJobStatus(APIStruct, frozen=True, gc=False, kw_only=True):
+    """State of a CronJob."""
+
+    active: Annotated[list[ObjectReference], field("Jobs that run.", atomic=True)] = []
+    last_schedule_time: Annotated[str | None, field("When a Job was made last.", format="date-time")] = None
+    last_successful_time: Annotated[str | None, field("When a Job succeeded last.", format="date-time")] = None
+
+
+class CronJob(APIStruct, frozen=True, gc=False, kw_only=True):
+    """Jobs that begin at times."""
+
+    api_version: str = "batch/v1"
+    kind: str = "CronJob"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[CronJobSpec, field("When, and which.")]
+    status: Annotated[CronJobStatus, field("Its state.")] = CronJobStatus()
+
+
 JOB = Kind(
     "batch",
     "v1",
@@ -144,4 +201,28 @@ JOB = Kind(
     selectable_fields=("status.successful",),
 )
 
-KINDS: tuple[Kind[Any], ...] = (JOB,)
+CRON_JOB = Kind(
+    "batch",
+    "v1",
+    "CronJob",
+    "cronjobs",
+    CronJob,
+    short_names=("cj",),
+    categories=("all",),
+    status=True,
+    builtin=True,
+    columns=(
+        Column("Schedule", ".spec.schedule"),
+        Column("Timezone", cell=or_none("spec", "timeZone")),
+        Column("Suspend", cell=lambda obj: str(bool(at(obj, "spec", "suspend")))),
+        Column("Active", type="integer", cell=lambda obj: len(at(obj, "status", "active") or ())),
+        Column("Last Schedule", ".status.lastScheduleTime", type="date"),
+        AGE,
+        *containers_at("spec", "jobTemplate", "spec", "template", "spec", "containers"),
+        Column(
+            "Selector", priority=1, cell=lambda obj: selector_text(at(obj, "spec", "jobTemplate", "spec", "selector"))
+        ),
+    ),
+)
+
+KINDS: tuple[Kind[Any], ...] = (JOB, CRON_JOB)

@@ -78,15 +78,16 @@ def _requirement(term: JSONObject) -> str:
     return key if operator == "Exists" else f"!{key}"
 
 
-def _of_containers(name: str) -> Cell:
-    path = ("spec", "template", "spec", "containers")
-    return lambda obj: ",".join(container.get(name, "") for container in at(obj, *path) or ())
+def containers_at(*path: str) -> tuple[Column, Column]:
+    """Return the columns about the containers at a path."""
+
+    def cell(name: str) -> Cell:
+        return lambda obj: ",".join(container.get(name, "") for container in at(obj, *path) or ())
+
+    return Column("Containers", priority=1, cell=cell("name")), Column("Images", priority=1, cell=cell("image"))
 
 
-CONTAINERS = (
-    Column("Containers", priority=1, cell=_of_containers("name")),
-    Column("Images", priority=1, cell=_of_containers("image")),
-)
+CONTAINERS = containers_at("spec", "template", "spec", "containers")
 SELECTOR = Column("Selector", priority=1, cell=lambda obj: selector_text(at(obj, "spec", "selector")))
 
 

@@ -159,6 +159,7 @@ class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
     """How far one cluster is."""
 
     cluster: Annotated[str, field("Name of the cluster.", max_length=253)]
+    others: Annotated[str, field("Further clusters of which the same is true, separated by commas.")] = ""
     placement: Annotated[str, field("Placement through which the cluster has its work.")] = ""
     group: Annotated[str, field("Name of the cluster's decision group; empty for unnamed ones.")] = ""
     group_index: Annotated[int, field("Index of the cluster's decision group.", format="int32")] = msgspec.field(
@@ -169,10 +170,19 @@ class ClusterRollout(APIStruct, frozen=True, gc=False, kw_only=True):
     message: Annotated[str, field("Why, as a sentence for people.", max_length=1024)] = ""
     last_transition_time: Annotated[str, field("When the status last changed.", format="date-time")] = ""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All clusters of which it is true."""
+        return (self.cluster, *filter(None, self.others.split(", ")))
+
 
 class RolloutSummary(APIStruct, frozen=True, gc=False, kw_only=True):
     """How far the rollout of the current template is."""
 
+    state: Annotated[
+        str, field("Where the rollout stands, as one word: Complete, Progressing, or what holds it up.")
+    ] = ""
+    done: Annotated[str, field("Clusters that are done, and how many there are: 8/24.")] = ""
     to_apply: Annotated[int, field("Clusters that wait for their turn.")] = msgspec.field(default_factory=int)
     progressing: Annotated[int, field("Clusters that are changing.")] = msgspec.field(default_factory=int)
     succeeded: Annotated[int, field("Clusters that are done.")] = msgspec.field(default_factory=int)

@@ -16,6 +16,7 @@ import msgspec
 from echelon.api.base import APIStruct, JSONObject, Rule, field
 from echelon.api.kinds import Column, Kind
 from echelon.api.meta import Condition, ObjectMeta
+from echelon.api.printing import AGE
 from echelon.api.rollout import RolloutAll, RolloutStrategy, RolloutSummary
 from echelon.api.work import GROUP, ManifestWorkSpec
 
@@ -119,6 +120,10 @@ class ManifestWorkReplicaSet(APIStruct, frozen=True, gc=False, kw_only=True):
     }
 
 
+def _column(name: str, condition: str, part: str, description: str) -> Column:
+    return Column(name, f'.status.conditions[?(@.type=="{condition}")].{part}', description=description, priority=1)
+
+
 MANIFEST_WORK_REPLICA_SET = Kind(
     GROUP,
     "v1alpha1",
@@ -128,10 +133,14 @@ MANIFEST_WORK_REPLICA_SET = Kind(
     short_names=("mwrs",),
     status=True,
     columns=(
-        Column("Placement", '.status.conditions[?(@.type=="PlacementVerified")].reason', description="Reason"),
-        Column("Found", '.status.conditions[?(@.type=="PlacementVerified")].status', description="Configured"),
-        Column("ManifestWorks", '.status.conditions[?(@.type=="ManifestworkApplied")].reason', description="Reason"),
-        Column("Applied", '.status.conditions[?(@.type=="ManifestworkApplied")].status', description="Applied"),
+        Column("State", ".status.rollout.state"),
+        Column("Done", ".status.rollout.done"),
+        AGE,
+        # Upstream's, with -o wide.
+        _column("Placement", "PlacementVerified", "reason", "Reason"),
+        _column("Found", "PlacementVerified", "status", "Configured"),
+        _column("ManifestWorks", "ManifestworkApplied", "reason", "Reason"),
+        _column("Applied", "ManifestworkApplied", "status", "Applied"),
     ),
 )
 

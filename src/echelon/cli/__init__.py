@@ -1,17 +1,18 @@
-"""The command line. Each command lives in a module of its own, imported only when it runs, so that help is quick."""
+"""The command line: what people type."""
 
-import gc
-import importlib
 from typing import Any
 
 import click
 
 from echelon import __version__
+from echelon.cli.program import PLUGIN, Program
 
 _COMMANDS = {
     "agent": "Make a cluster part of a fleet.",
     "cluster": "Let clusters join the fleet, look at them, take them out.",
+    "completion": "Print what makes a shell complete commands and names.",
     "crds": "Print the custom resource definitions and admission policies.",
+    "dashboard": "Show the fleet in a browser, with the rights of whoever signs in.",
     "demo": "Roll a change out on a simulated fleet, and look at it.",
     "doctor": "Check what a hub lacks.",
     "fleet": "Write down what a fleet is like, for plans without a hub.",
@@ -28,31 +29,12 @@ _COMMANDS = {
 }
 
 
-class _LazyGroup(click.Group):
-    """Knows the names and the one-line help of commands without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        # Nothing of what imports make is garbage, and looking for it takes a sixth of their time.
-        gc.disable()
-        try:
-            command: click.Command = getattr(importlib.import_module(f"echelon.cli.{cmd_name}"), cmd_name)
-        finally:
-            gc.enable()
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Program, help_of=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="echelon")
 def main(**_ignored: Any) -> None:
     """Progressive rollouts for fleets of Kubernetes clusters."""
+
+
+def plugin() -> None:
+    """Run the program as `kubectl echelon`."""
+    main(prog_name=PLUGIN)

@@ -9,8 +9,8 @@ from random import Random
 
 import click
 
+from echelon.agent.cluster_lease import AnotherAgent
 from echelon.agent.context import Runnable
-from echelon.agent.holding import AnotherAgent
 from echelon.agent.joining import CannotJoin, Invitation, Joining, NotAnInvitation
 from echelon.agent.membership import MembershipCredentials, MembershipSecret
 from echelon.agent.renewal import Renewal

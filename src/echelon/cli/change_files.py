@@ -1,31 +1,21 @@
 """Objects that are still files: of one or several files, of directories, or of what another program prints."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from echelon.api.base import JSONObject
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.fleet.capture import is_bounded, kind_of
+from echelon.api.yaml_documents import UnreadableYaml, read_documents
+from echelon.fleet.capture import kind_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_BYTES = 64 * 1024 * 1024
-# An alias stands for a whole tree, and a page of aliases of aliases for more than any memory holds.
-_MOST_PARTS = 2_000_000
-
-files_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-f", "--filename", "sources", multiple=True, required=True, help="File or directory, - for input; repeatable."
-)
-recursive_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-R", "--recursive", is_flag=True, help="Directories with all that is below them."
-)
 
 
 @dataclass(frozen=True)
@@ -90,8 +80,8 @@ def _texts(source: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
 
 def _parsed(file: str, text: str) -> Iterator[Any]:
     try:
-        yield from yaml.load_all(text, Loader=_LOADER)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        yield from read_documents(text)
+    except UnreadableYaml as error:
         raise click.UsageError(f"{file}: {error}") from error
 
 
@@ -99,8 +89,6 @@ def _objects(file: str, document: Any, namespace: str) -> Iterator[Document]:
     """Return the objects of a document: of a list all that are in it."""
     if document is None:
         return
-    if not is_bounded(document, _MOST_PARTS):
-        raise click.UsageError(f"{file}: a document has more than {_MOST_PARTS} parts; its aliases may repeat")
     if not isinstance(document, dict):
         raise click.UsageError(f"{file}: a document is no object: it must have apiVersion, kind and metadata")
     if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):

@@ -7,12 +7,10 @@ that has the cluster keeps it, and no other takes it; with NoSelect those that h
 import asyncio
 from collections.abc import Sequence
 
-import click
-
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster, Taint
 from echelon.cli.cluster_names import cluster_of
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection
 from echelon.cli.terminal import echo
 from echelon.kube.client import Client, MergePatch
 from echelon.kube.errors import Conflict
@@ -21,25 +19,13 @@ CORDONED = "echelon.dev/cordoned"
 _TRIES = 8
 
 
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@connected
-@click.option("--evict", is_flag=True, help="Take what placements have put there away, too (NoSelect).")
-@click.option("--reason", default="", help="Why, for whoever looks at the cluster.")
-def cordon(*, names: Sequence[str], connection: Connection, evict: bool, reason: str) -> None:
-    """Keep new work away from clusters.
-
-    Placements that have the cluster keep it, and none takes it anew, until uncordon: it gets the taint
-    echelon.dev/cordoned with the effect NoSelectIfNew. With --evict the effect is NoSelect, and placements give it up.
-    """
+def cordon(connection: Connection, names: Sequence[str], *, evict: bool, reason: str) -> None:
+    """Keep new work away from clusters."""
     taint: JSONObject = {"key": CORDONED, "effect": "NoSelect" if evict else "NoSelectIfNew"}
     asyncio.run(_change(connection, names, taint | ({"value": reason} if reason else {})))
 
 
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@connected
-def uncordon(*, names: Sequence[str], connection: Connection) -> None:
+def uncordon(connection: Connection, names: Sequence[str]) -> None:
     """Let clusters have new work again."""
     asyncio.run(_change(connection, names, None))
 

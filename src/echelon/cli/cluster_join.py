@@ -19,7 +19,8 @@ from echelon.api.cluster import MANAGED_CLUSTER, ManagedCluster
 from echelon.api.core import SECRET
 from echelon.api.times import format_time, parse_time
 from echelon.cli.cluster_names import cluster_of
-from echelon.cli.connection import Connection, connected
+from echelon.cli.connection import Connection
+from echelon.cli.exit_codes import Ended, ExitCode
 from echelon.cli.terminal import echo
 from echelon.controllers.cluster.certificate_requests import asked_of, decided
 from echelon.controllers.cluster.joining_rights import joining_rights
@@ -38,18 +39,8 @@ _TOKEN_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - the type of one
 _TRIES_SECONDS = 10.0
 
 
-@click.command()
-@click.argument("name", required=False, default="")
-@connected
-@click.option("--server", default="", metavar="URL", help="Address of the hub as the member reaches it.")
-@click.option("--ttl", default="1h", show_default=True, help="How long the invitation is good: 30m, 2h.")
-@click.option("--accept", "accepted", is_flag=True, help="Accept the cluster now: who asks with this invitation is it.")
-def join(*, name: str, connection: Connection, server: str, ttl: str, accepted: bool) -> None:
-    """Invite a cluster: print the one command that its side runs.
-
-    The invitation is good for an hour, and for a cluster of this NAME. Without a NAME whoever uses it chooses one.
-    The cluster waits for `echelon cluster accept` unless it is accepted already.
-    """
+def join(connection: Connection, name: str, server: str, ttl: str, *, accepted: bool) -> None:
+    """Invite a cluster."""
     if name and not is_cluster_name(name):
         rule = "at most 63 lower-case letters, digits and '-', with a letter or digit at both ends"
         raise click.BadParameter(f"{name!r} cannot be the name of a cluster: {rule}", param_hint="NAME")
@@ -64,25 +55,16 @@ def join(*, name: str, connection: Connection, server: str, ttl: str, accepted: 
     asyncio.run(_join(connection, name, server, life, accepted=accepted))
 
 
-@click.command()
-@click.argument("name")
-@connected
-@click.option(
-    "--request", default="", metavar="NAME", help="Of several requests of the cluster, the one that is meant."
-)
-def accept(*, name: str, connection: Connection, request: str) -> None:
-    """Accept a cluster: approve the certificate that it asked for, and let it in.
-
-    A request that does not have exactly the form of an agent's is not approved, and what is wrong with it is said.
-    """
+def accept(connection: Connection, name: str, request: str) -> None:
+    """Accept a cluster."""
     asyncio.run(_accept(connection, name, request))
 
 
 async def _join(connection: Connection, name: str, server: str, life: timedelta, *, accepted: bool) -> None:
-    from echelon.agent.joining import Invitation  # noqa: PLC0415 - what agents need takes its time to import
+    from echelon.agent.joining import Invitation  # which takes its time
 
     config = connection.load()
-    async with HttpClient(config, field_manager=_MANAGER) as client:
+    async with HttpClient(config, field_manager=_MANAGER, timeout_seconds=connection.patience_seconds) as client:
         if name:
             await _invite(client, name, accepted=accepted)
         await _give_rights(client)
@@ -208,7 +190,7 @@ def _chosen(name: str, pending: Sequence[CertificateSigningRequest], wanted: str
     if wanted:
         pending = [each for each in pending if each.metadata.name == wanted]
         if not pending:
-            raise click.ClickException(f"cluster {name} has no request {wanted} that waits")
+            raise Ended(f"cluster {name} has no request {wanted} that waits", ExitCode.NOT_FOUND)
     wrong = {each.metadata.name: _wrong(name, each) for each in pending}
     good = [each for each in pending if not wrong[each.metadata.name]]
     for each in pending:

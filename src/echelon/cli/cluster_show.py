@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import click
-
 from echelon.api.certificates import CERTIFICATE_SIGNING_REQUEST, CertificateSigningRequest
 from echelon.api.cluster import MANAGED_CLUSTER, SET_LABEL, ManagedCluster
 from echelon.api.coordination import LEASE, Lease
@@ -17,8 +15,8 @@ from echelon.api.work import MANIFEST_WORK
 from echelon.cli.cluster_cordon import CORDONED
 from echelon.cli.cluster_names import cluster_of
 from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
-from echelon.cli.output import is_document, listed, output_option, print_document
+from echelon.cli.connection import Connection
+from echelon.cli.output import is_document, listed, print_document
 from echelon.cli.terminal import echo
 from echelon.controllers.cluster.certificate_requests import JOINED
 from echelon.engine.cluster_health import AVAILABLE, LEASE_NAME
@@ -47,21 +45,13 @@ class _Fleet:
         return [each for each in about if each.is_pending]
 
 
-@click.command("list")
-@connected
-@click.option("-l", "--selector", default="", help="Only clusters with these labels.")
-@output_option
-def show_all(*, connection: Connection, selector: str, output: str) -> None:
-    """List clusters: whether they are accepted, how they do, and when they were last heard."""
+def show_all(connection: Connection, selector: str, output: str) -> None:
+    """List clusters."""
     asyncio.run(_list(connection, selector, output))
 
 
-@click.command()
-@click.argument("name")
-@connected
-@output_option
-def show(*, name: str, connection: Connection, output: str) -> None:
-    """Show a cluster: how it does, who its agent is, and what it waits for."""
+def show(connection: Connection, name: str, output: str) -> None:
+    """Show a cluster."""
     asyncio.run(_show(connection, name, output))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 import click
 import yaml
@@ -19,13 +20,14 @@ from echelon.cli.hub import write_kubeconfig
 from echelon.cli.process import run, stop_on_signals
 from echelon.cli.rollout_tree import Screen, tree
 from echelon.cli.terminal import echo
-from echelon.cli.up import say, started
+from echelon.cli.up import program, say, started
 from echelon.fleet.local import Local, Settings
 from echelon.kube.client import ApplyPatch, Client
 from echelon.kube.errors import NotFound
 from echelon.rollouts.kinds import find
 from echelon.rollouts.picture import COMPLETE, FINISHED, Picture
 
+_EXAMPLE = "canary-then-regions.yaml"
 _NAME, _NAMESPACE = "storefront", "shop"
 _FLEET = (
     "24 clusters; regions eu/us/ap; environments staging/production; versions v1.36.1/v1.35.4; canary label on 2; "
@@ -42,7 +44,7 @@ def demo(*, keep: bool | None, seed: int) -> None:
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(message)s")
     stay = sys.stdin.isatty() and sys.stdout.isatty() if keep is None else keep
     ended: list[Picture] = []
-    file = example("canary-then-regions.yaml")
+    file = example(_EXAMPLE)
     with suppress(KeyboardInterrupt):
         run(_demo(seed, file, list(yaml.safe_load_all(file.read_text())), ended, stay=stay))
     if not ended or ended[-1].state not in (COMPLETE, FINISHED):
@@ -94,18 +96,23 @@ async def _tell(local: Local, kubeconfig: Path, picture: Picture, *, stay: bool)
             echo(line)
     say("The rollout has ended." if picture.state in (COMPLETE, FINISHED) else "The rollout has stopped.")
     member = next(iter(local.fleet.members))
-    lines = (
-        f"export KUBECONFIG={kubeconfig}" if stay else "export KUBECONFIG=./echelon.kubeconfig",
-        "kubectl get managedclusters -L region,environment,canary",
-        f"kubectl get manifestworkreplicasets,placementdecisions -n {_NAMESPACE}",
-        f"kubectl --context echelon-{member} get deployments,replicasets,pods -n {_NAMESPACE}",
-        f"echelon rollout status {_NAME} -n {_NAMESPACE} -o wide",
-    )
     if stay:
         say("Look around, then press Ctrl-C:")
+        begin = [f"export KUBECONFIG={quote(str(kubeconfig))}"]
     else:
-        say("To look around: echelon up --clusters 50 &, then")
-    for line in lines:
+        say("To look around, start the same again and wait until it says so:")
+        begin = [
+            f"{program()} up --clusters {len(local.fleet)} &",
+            "export KUBECONFIG=./echelon.kubeconfig",
+            f"kubectl apply -f {quote(str(example(_EXAMPLE)))}",
+        ]
+    for line in (
+        *begin,
+        "kubectl get managedclusters -L region,environment,canary",
+        f"kubectl get manifestworkreplicasets,placementdecisions -n {_NAMESPACE}",
+        f"kubectl --context echelon-{member} get deployments,replicasets,pods,events -n {_NAMESPACE}",
+        f"{program()} rollout status {_NAME} -n {_NAMESPACE} -o wide",
+    ):
         echo(f"  {line}")
 
 

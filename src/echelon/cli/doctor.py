@@ -57,7 +57,14 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @click.command()
 @connected
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format to print.",
+)
 def doctor(*, connection: Connection, output: str) -> None:
     """Check whether a hub has what Echelon needs: its kinds, and policies for who may bind, join and accept.
 

@@ -36,7 +36,7 @@ from echelon.engine.pod_clique.names import PART_OF
 from echelon.fleet.capture import Capture, captured, to_document
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
-from echelon.rollouts.workloads import TEMPLATES
+from echelon.rollouts.templates import TEMPLATES
 
 # Whatever a plan looks at. Where a label stands beside a kind, only such objects are of interest.
 CAPTURED: tuple[tuple[Kind[Any], str], ...] = (

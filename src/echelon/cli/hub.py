@@ -39,7 +39,13 @@ CONTEXT = "echelon"
     show_default=True,
     help="full: survive power loss.",
 )
-@click.option("--audit", type=click.Choice(["none", "writes", "all"]), default="writes", show_default=True)
+@click.option(
+    "--audit",
+    type=click.Choice(["none", "writes", "all"]),
+    default="writes",
+    show_default=True,
+    help="Which requests are logged.",
+)
 @click.option(
     "--authority",
     type=click.Choice(["next", "switch", "finish"]),

@@ -8,6 +8,7 @@ import click
 import yaml
 
 from echelon.cli.crds import print_documents
+from echelon.cli.program import Group
 from echelon.install.agent import MEMBER
 from echelon.install.hub import HUB
 from echelon.install.settings import BadSettings, assigned, merged
@@ -34,7 +35,7 @@ def _configured(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def install() -> None:
     """Print what runs Echelon in a cluster: the controllers of a hub, or the agent of a member."""
 

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 import msgspec
-import yaml
 
+from echelon.api.yaml_documents import UnreadableYaml, read_documents
 from echelon.cli.output import print_document
 from echelon.cli.terminal import echo
 from echelon.engine.lint import ERROR, WARNING, Finding
 from echelon.engine.lint import lint as look_at
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @click.command()
@@ -63,7 +62,7 @@ def _documents(source: str) -> Iterator[tuple[str, Any]]:
 
 def _read(name: str, text: str) -> Iterator[tuple[str, Any]]:
     try:
-        for document in yaml.load_all(text, Loader=_LOADER):
+        for document in read_documents(text):
             yield name, document
-    except yaml.YAMLError as error:
+    except UnreadableYaml as error:
         raise click.ClickException(f"{name}: {error}") from error

@@ -47,8 +47,20 @@ def logged(*, level: str = "info", verbose: str = "debug") -> Callable[[Callable
     """Give a command the options that say how it writes its log; `-v` is short for a level."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-        @click.option("--log-level", type=click.Choice(_LEVELS), default=level, show_default=True)
+        @click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="Lines for people, or objects for programs.",
+        )
+        @click.option(
+            "--log-level",
+            type=click.Choice(_LEVELS),
+            default=level,
+            show_default=True,
+            help="The least that is worth a line.",
+        )
         @click.option("-v", "--verbose", is_flag=True, help=f"The same as --log-level {verbose}.")
         @wraps(command)
         def wrapped(*, log_format: str, log_level: str, verbose: bool, **arguments: Any) -> Any:

@@ -1,24 +1,34 @@
 """Output formats that commands share."""
 
-import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 
-from echelon.api.base import JSON, JSONObject
 from echelon.cli.terminal import escaped, is_clean
 
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+if TYPE_CHECKING:
+    from echelon.api.base import JSON, JSONObject
 
-output_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Format to print.",
+SHARED = ("svg", "html")  # files for a chat or a ticket
+
+
+def _formats(*more: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", "json", "yaml", *more]),
+        default="table",
+        show_default=True,
+        help="Format to print.",
+    )
+
+
+output_option = _formats()
+shared_output_option = _formats(*SHARED)
+
+headers_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--no-headers", is_flag=True, help="Print tables without their titles."
 )
 
 
@@ -27,24 +37,29 @@ def is_document(output: str) -> bool:
     return output in ("json", "yaml")
 
 
-def print_document(document: JSON, output: str) -> None:
+def print_document(document: "JSON", output: str) -> None:
     """Print a value as JSON or YAML."""
     click.echo(to_text(document, output), nl=False)
 
 
-def to_text(document: JSON, output: str) -> str:
+def to_text(document: "JSON", output: str) -> str:
     """Return a value as JSON or YAML in which nothing makes a terminal do anything."""
     if output == "json":
+        import json
+
         return escaped(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     text = _yaml(document, allow_unicode=True)
     return text if is_clean(text) else _yaml(document, allow_unicode=False)
 
 
-def _yaml(document: JSON, *, allow_unicode: bool) -> str:
-    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=120, allow_unicode=allow_unicode)
+def _yaml(document: "JSON", *, allow_unicode: bool) -> str:
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, width=120, allow_unicode=allow_unicode)
     return text
 
 
-def listed(objects: Sequence[JSONObject]) -> JSONObject:
+def listed(objects: "Sequence[JSONObject]") -> "JSONObject":
     """Return objects as the list that kubectl prints and reads."""
     return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from echelon.api.base import JSONObject
 from echelon.api.placement import DecisionGroupStatus, Placement, PlacementDecision
 from echelon.engine.placement.explain import Explanation
 from echelon.engine.placement.slices import read_slice
@@ -83,20 +82,6 @@ def details(each: Explanation) -> Iterator[str]:
         yield f"  score {each.total}, number {each.rank} of those that passed all filters"
     for part in each.parts:
         yield f"    {part.prioritizer}: {part.score} x {part.weight} = {part.score * part.weight}"
-
-
-def document(each: Explanation) -> JSONObject:
-    """Return an explanation for programs."""
-    return {
-        "clusterName": each.cluster,
-        "selected": each.selected,
-        "reason": each.reason,
-        "message": each.message,
-        "rank": each.rank,
-        "score": each.total,
-        "scores": [{"name": part.prioritizer, "weight": part.weight, "score": part.score} for part in each.parts],
-        "toleratedUntil": None if each.until is None else f"{each.until:%Y-%m-%dT%H:%M:%SZ}",
-    }
 
 
 def _parts(each: Explanation) -> str | None:

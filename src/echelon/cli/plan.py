@@ -2,16 +2,16 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 
 from echelon.cli.change_admission import HubAdmission, OfflineAdmission, new_namespaces
-from echelon.cli.change_files import Document, files_option, read_files, recursive_option
+from echelon.cli.change_files import Document, read_files
+from echelon.cli.change_options import files_option, fleet_option, recursive_option
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.plan_document import document_of
@@ -26,12 +26,6 @@ from echelon.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from echelon.kube.kubeconfig import ConfigError
 
 CHANGES, USAGE, REFUSED, NOT_FOUND, FORBIDDEN, UNREACHABLE = 10, 2, 4, 5, 6, 7
-
-fleet_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--fleet",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Plan for this fleet, which echelon fleet capture wrote, and ask no hub.",
-)
 
 
 class NotThere(click.ClickException):

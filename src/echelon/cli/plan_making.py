@@ -22,7 +22,7 @@ from echelon.engine.forecast.model import ALL_WELL, Assumptions
 from echelon.engine.forecast.placements import PlacementForecast
 from echelon.kube.client import Reader
 from echelon.kube.snapshot import Overlay
-from echelon.rollouts.reading import OneLook
+from echelon.rollouts.one_look import OneLook
 
 _BINDING_KINDS = (PLACEMENT_BINDING, POLICY_SET, PLACEMENT_RULE, MANAGED_CLUSTER_SET_BINDING)
 

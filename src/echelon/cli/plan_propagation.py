@@ -27,7 +27,7 @@ from echelon.engine.workload.selecting import Policy, claiming
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
 from echelon.rollouts.reading import references
-from echelon.rollouts.workloads import TEMPLATES, name_of_binding
+from echelon.rollouts.templates import TEMPLATES, name_of_binding
 
 T = TypeVar("T")
 _Changes = Mapping[str, Mapping[Key, JSONObject | None]]

@@ -1,32 +1,18 @@
 """`echelon policy`: look at policies, what clusters say of them, and what enforcing them would change."""
 
-import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import click
-import msgspec
 
-from echelon.api.base import JSONObject
-from echelon.api.policy import POLICY
-from echelon.cli import policy_diff, policy_views
-from echelon.cli.columns import print_columns
-from echelon.cli.connection import Connection, connected
-from echelon.cli.output import is_document, output_option, print_document
-from echelon.cli.placement import namespace_option
-from echelon.cli.policy_changes import Preview, preview_of
-from echelon.cli.rollout_tree import columns
-from echelon.cli.terminal import echo
-from echelon.engine.policy.raw_policy import RawPolicy
-from echelon.kube.client import Reader
-from echelon.rollouts.kinds import find_document, readable
-from echelon.rollouts.policies import found_policy
-from echelon.rollouts.policy_reading import ROOTS, PolicyReading, read_policy, read_replicas
-from echelon.rollouts.policy_state import clusters_of, ways_of_policy
-from echelon.rollouts.refusals import Refused
+from echelon.cli.completing import clusters as known_clusters
+from echelon.cli.completing import policies
+from echelon.cli.connection import Connection, connected, namespace_option
+from echelon.cli.exit_codes import troubled
+from echelon.cli.output import headers_option, output_option
+from echelon.cli.program import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def policy() -> None:
     """Look at policies: compliance, and what enforcing would change.
 
@@ -38,40 +24,22 @@ def policy() -> None:
 @connected
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Policies of all namespaces.")
+@headers_option
 @output_option
-def list_(*, connection: Connection, namespace: str, all_namespaces: bool, output: str) -> None:
+def list_(*, connection: Connection, namespace: str, all_namespaces: bool, no_headers: bool, output: str) -> None:
     """List policies, as their own status tells of them.
 
     C/N/P/U are the clusters that are compliant, noncompliant, pending, and of which nothing is known. DONE are those
     on which the present policy has succeeded.
     """
+    from echelon.cli import policy_looking as looking
+
     where = "" if all_namespaces else namespace or connection.load().namespace
-    documents = asyncio.run(_policies(connection, where))
-    found = []
-    for document in documents:
-        try:
-            with readable(POLICY, document):
-                found.append(msgspec.convert(document, RawPolicy))
-        except Refused as error:  # which says nothing against the others
-            echo(error.message, err=True)
-    listed = [policy_views.list_document(each) for each in found]
-    if is_document(output):
-        print_document(listed, output)
-        return
-    if not found:
-        echo(f"No policies found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
-        return
-    wide, now = output == "wide", datetime.now(UTC)
-    rows = [policy_views.row(said, each, now, wide=wide) for said, each in zip(listed, found, strict=True)]
-    headers = [*policy_views.HEADERS, *(["Age"] if wide else [])]
-    if all_namespaces:
-        headers = ["Namespace", *headers]
-        rows = [[each.metadata.namespace, *row] for each, row in zip(found, rows, strict=True)]
-    print_columns(headers, rows)
+    looking.print_list(connection, where, output, headers=not no_headers)
 
 
 @policy.command()
-@click.argument("name")
+@click.argument("name", shell_complete=policies)
 @connected
 @namespace_option
 @output_option
@@ -81,81 +49,34 @@ def show(*, name: str, connection: Connection, namespace: str, output: str) -> N
     A cluster has two rollout statuses: the one that the policy's own status tells, and that of its replica. Where they
     differ, both are shown.
     """
-    reading = asyncio.run(_reading(connection, name, namespace or connection.load().namespace))
-    picture = found_policy(reading, datetime.now(UTC)).picture(datetime.now(UTC))
-    ways, clusters = ways_of_policy(reading.view), clusters_of(reading)
-    if is_document(output):
-        print_document(policy_views.document(reading.view.policy, picture, ways, clusters), output)
-        return
-    everything = output == "wide"
-    for line in policy_views.show(reading.view.policy, picture, ways, clusters, everything=everything, width=columns()):
-        echo(line)
+    from echelon.cli import policy_looking as looking
+
+    looking.show(connection, name, namespace or connection.load().namespace, output)
 
 
 @policy.command()
-@click.argument("name")
+@click.argument("name", shell_complete=policies)
 @connected
 @namespace_option
-@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Only this cluster; repeatable.")
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=known_clusters,
+    help="Only this cluster; repeatable.",
+)
 @output_option
 def diff(*, name: str, connection: Connection, namespace: str, clusters: Sequence[str], output: str) -> None:
     """Show what would change on clusters on which a policy is not enforced yet.
 
     Their agents report it, so nothing but the hub is asked. Clusters that would change in the same way are shown
-    together; -o wide names all of them. The exit code is 0 if nothing would change, 10 if something would, and 11 if
-    nothing is known to change and some clusters have not told yet.
+    together; -o wide names all of them. The exit code is that of diff: 0 if nothing would change, 1 if something would,
+    and more if there is trouble, of which 11 is that nothing is known to change and some clusters have not told yet.
     """
-    reading = asyncio.run(_reading(connection, name, namespace or connection.load().namespace, clusters))
-    preview = preview_of(reading, clusters)
-    if is_document(output):
-        print_document(policy_diff.document(preview), output)
-    else:
-        for line in policy_diff.lines(preview, everything=output == "wide", width=columns()):
-            echo(line)
-        if not any((preview.alike, preview.unchanged, preview.unknown)):
-            echo(_nobody_waits(reading, preview), err=True)
-    if code := policy_diff.exit_code(preview):
+    from echelon.cli import policy_looking as looking
+
+    with troubled():
+        code = looking.diff(connection, name, namespace or connection.load().namespace, clusters, output)
+    if code:
         raise SystemExit(code)
-
-
-def _nobody_waits(reading: PolicyReading, preview: Preview) -> str:
-    view = reading.view
-    title = f"{view.key.namespace}/{view.key.name}"
-    if view.policy.spec.get("disabled"):
-        return f"{title} is disabled: no cluster has it."
-    if not view.content.enforceable:
-        return f"{title} only informs: nothing of it is ever enforced."
-    return f"{title} is held nowhere." if preview.enforced else f"{title} is on no cluster."
-
-
-async def _policies(connection: Connection, namespace: str) -> list[JSONObject]:
-    async with connection.open() as client:
-        return list((await client.list(POLICY.untyped(), namespace, labels=ROOTS)).items)
-
-
-async def _reading(
-    connection: Connection, name: str, namespace: str, clusters: Sequence[str] | None = None
-) -> PolicyReading:
-    """Read a policy; with `clusters`, also what the replicas there say, or all of them if none is named."""
-    async with connection.open() as client:
-        _, document = await find_document(client, f"{POLICY.resource}/{name}", namespace)
-        with readable(POLICY, document):
-            reading = await read_policy(client, document, datetime.now(UTC))
-        return reading if clusters is None else await _with_reports(client, reading, clusters)
-
-
-async def _with_reports(client: Reader, reading: PolicyReading, clusters: Sequence[str]) -> PolicyReading:
-    view = reading.view
-    if reading.unseen and clusters:
-        reading = await read_replicas(client, reading, clusters)
-    elif reading.unseen:
-        raise click.ClickException(
-            "the replicas in the namespaces of clusters, which say what would change, may not be listed;"
-            " --cluster names one whose namespace you may look into"
-        )
-    if missing := [each for each in clusters if each not in reading.reports]:
-        there = "is" if len(missing) == 1 else "are"
-        raise click.ClickException(
-            f"{', '.join(missing)} {there} no cluster with a replica of policy {view.key.namespace}/{view.key.name}"
-        )
-    return reading

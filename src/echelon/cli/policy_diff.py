@@ -7,7 +7,7 @@ from echelon.api.base import JSONObject
 from echelon.cli.policy_changes import MOST_LISTED, Alike, Preview, TemplateChange
 from echelon.cli.terminal import style
 
-NOTHING, SOMETHING, NOT_KNOWN = 0, 10, 11  # exit codes
+NOTHING, SOMETHING, NOT_KNOWN = 0, 1, 11  # exit codes
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _VERBS = {"Create": "create", "Update": "update", "Delete": "delete"}
 _NAMED = 5

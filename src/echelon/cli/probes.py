@@ -38,7 +38,7 @@ async def probes(
         async with AsyncExitStack() as stack:
             base = ""
             if listen:
-                from echelon.cli import probe_server  # noqa: PLC0415 - a web server is a tenth of all imports
+                from echelon.cli import probe_server  # a web server is a tenth of all imports
 
                 base = await stack.enter_async_context(probe_server.serving(listen, metrics, heartbeat, readiness))
             yield base

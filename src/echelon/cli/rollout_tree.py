@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from echelon.cli.terminal import control, echo, joined, plain, style
 from echelon.rollouts.picture import (
@@ -160,14 +161,17 @@ def _cluster(line: ClusterLine, indent: str, *, last: bool, everything: bool, wi
     state = style(line.state, fg=_COLOURS.get(line.state))
     head = f"{indent}{branch}{_mark(line.state)} {line.name}  {state}{f' {line.age}' if line.age else ''}"
     yield from with_message(head, line.message, f"{indent}{below}  ", width)
-    yield from _objects([one for one in line.objects if everything or one.state != DONE], f"{indent}{below}", width)
+    known = [one for one in line.objects if one.message and one.message in line.message]  # is told once
+    shown = [one for one in line.objects if everything or (one.state != DONE and one not in known)]
+    objects = [replace(one, message="") if one in known else one for one in shown]
+    yield from _objects(objects, f"{indent}{below}", width)
 
 
 def _objects(objects: Sequence[ObjectLine], indent: str, width: int) -> Iterator[str]:
     for number, one in enumerate(objects, start=1):
         branch, below = ("└─ ", "   ") if number == len(objects) else ("├─ ", "│  ")
         head = f"{indent}{branch}{_mark(one.state)} {one.title}"
-        yield from with_message(head, one.message if one.state != DONE else "", f"{indent}{below}  ", width)
+        yield from with_message(head, one.message, f"{indent}{below}  ", width)
 
 
 def with_message(head: str, message: str, below: str, width: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from secrets import token_hex
 import click
 
 from echelon.cli.connection import Connection, connected
+from echelon.cli.dashboard_process import dashboard_beside
 from echelon.cli.logs import logged, say
 from echelon.cli.probes import Address, probed, probes
 from echelon.cli.process import run as run_main
@@ -49,6 +50,7 @@ class _RunOptions:
     lease: Lease | None
     metrics_listen: Address | None
     controllers: ControllerSettings
+    dashboard: str
 
 
 def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
@@ -136,6 +138,12 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     show_default=True,
     help="No cluster is tainted unreachable while more than this share of them is silent; 1: regardless of the others.",
 )
+@click.option(
+    "--dashboard",
+    default="",
+    metavar="HOST:PORT",
+    help="Serve the dashboard there, in a process of its own. It has none of the controllers' rights.",
+)
 @logged()
 def run(
     *,
@@ -153,6 +161,7 @@ def run(
     auto_accept: tuple[str, ...],
     metrics_listen: Address | None,
     silent_share: float,
+    dashboard: str,
 ) -> None:
     """Run controllers in the foreground, until SIGTERM or Ctrl-C.
 
@@ -178,7 +187,7 @@ def run(
             init_image,
             auto_accept,
         )
-        run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings)))
+        run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings, dashboard)))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:
@@ -203,6 +212,9 @@ async def _serve(settings: _RunOptions) -> None:
         await stack.enter_async_context(probes(settings.metrics_listen, metrics, made.readiness))
         await made.check()
         await _warn_of_rivals(made, settings.lease)
+        if settings.dashboard:
+            options = (*settings.connection.options, "--listen", settings.dashboard)
+            say(f"the dashboard is at {await stack.enter_async_context(dashboard_beside(options))}")
         working = asyncio.create_task(made.run(settings.lease, ready=_ready), name="controllers")
         await until(stopping, working)  # and the lease is given back
     say("the controllers have stopped")

@@ -10,11 +10,12 @@ import click
 
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.cli.change_admission import OfflineAdmission
-from echelon.cli.change_files import Document, files_option, read_files, recursive_option
+from echelon.cli.change_files import Document, read_files
+from echelon.cli.change_options import files_option, fleet_option, recursive_option
 from echelon.cli.connection import Connection, connected
 from echelon.cli.fleet import capture_fleet
 from echelon.cli.output import is_document, output_option, print_document
-from echelon.cli.plan import REFUSED, captured_fleet, failures_told, fleet_option
+from echelon.cli.plan import REFUSED, captured_fleet, failures_told
 from echelon.cli.plan_making import ChangePlan, make_plan
 from echelon.cli.simulate_report import report_of
 from echelon.cli.simulate_views import Simulation, document_of, lines_of

@@ -6,8 +6,8 @@ whatever is printed goes through here, where such characters are shown as what t
 known by a mark that nobody else can know.
 """
 
+import os
 import re
-import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +18,7 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_ESCAPE, _LINE = (f"\x00{secrets.token_hex(8)}{kind}" for kind in "el")
+_ESCAPE, _LINE = (f"\x00{os.urandom(8).hex()}{kind}" for kind in "el")
 _STYLES = re.compile(re.escape(_ESCAPE) + r"\[[0-9;]*[A-Za-z]")
 
 
@@ -38,7 +38,9 @@ def is_clean(document: str) -> bool:
 
 
 def style(text: str, **how: Any) -> str:
-    """Return a text in a colour or weight; it is for `echo` and nothing else."""
+    """Return a text in a colour or weight, unless NO_COLOR is set; it is for `echo` and nothing else."""
+    if os.environ.get("NO_COLOR"):
+        return _clean_parts(text)
     return click.style(_clean_parts(text), **how).replace("\x1b", _ESCAPE)
 
 

@@ -86,7 +86,7 @@ class Known:
     leaving: bool = False
 
 
-class Verdict(Enum):
+class Answer(Enum):
     """What becomes of a request."""
 
     IGNORE = "ignore"  # none of ours
@@ -100,7 +100,7 @@ class Verdict(Enum):
 class Judgement:
     """A verdict, and why."""
 
-    verdict: Verdict
+    verdict: Answer
     why: str = ""
 
 
@@ -155,23 +155,23 @@ def judge(asked: Asked, known: Known | None, rules: Sequence[str] = ()) -> Judge
     under names that are not theirs in form: add-ons of Open Cluster Management do.
     """
     if not asked.is_by_bootstrap and not asked.is_by_cluster:
-        return Judgement(Verdict.IGNORE)
+        return Judgement(Answer.IGNORE)
     if asked.is_by_cluster and not asked.cluster and asked.names and not asked.unreadable:
-        return Judgement(Verdict.IGNORE)
+        return Judgement(Answer.IGNORE)
     if wrong := faults(asked):
-        return Judgement(Verdict.DENY, "; ".join(wrong))
+        return Judgement(Answer.DENY, "; ".join(wrong))
     if known is not None and known.leaving:
-        return Judgement(Verdict.DENY, f"the cluster {asked.cluster} is leaving the fleet")
+        return Judgement(Answer.DENY, f"the cluster {asked.cluster} is leaving the fleet")
     if asked.is_by_cluster:
         if known is None or not known.accepted:
-            return Judgement(Verdict.DENY, f"the hub does not accept the cluster {asked.cluster}")
-        return Judgement(Verdict.APPROVE, "the cluster renews its certificate")
+            return Judgement(Answer.DENY, f"the hub does not accept the cluster {asked.cluster}")
+        return Judgement(Answer.APPROVE, "the cluster renews its certificate")
     if known is None:
-        return Judgement(Verdict.WAIT, "there is no such cluster yet")
+        return Judgement(Answer.WAIT, "there is no such cluster yet")
     if known.joined:
-        return Judgement(Verdict.WAIT, "the cluster has joined before, so a person has to approve another identity")
+        return Judgement(Answer.WAIT, "the cluster has joined before, so a person has to approve another identity")
     if known.accepted:
-        return Judgement(Verdict.APPROVE, "the hub accepts the cluster, and it is the first to join under its name")
+        return Judgement(Answer.APPROVE, "the hub accepts the cluster, and it is the first to join under its name")
     if any(fnmatchcase(asked.cluster, pattern) for pattern in rules):
-        return Judgement(Verdict.ACCEPT, "the name of the cluster is among those that are accepted by themselves")
-    return Judgement(Verdict.WAIT, "nobody has accepted the cluster yet")
+        return Judgement(Answer.ACCEPT, "the name of the cluster is among those that are accepted by themselves")
+    return Judgement(Answer.WAIT, "nobody has accepted the cluster yet")

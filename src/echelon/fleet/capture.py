@@ -17,24 +17,23 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-import yaml
 
 from echelon.api import registry
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
 from echelon.api.times import format_time, parse_time
+from echelon.api.yaml_documents import UnreadableYaml, read_documents
 from echelon.engine.rollout.secret_data import SECRET_DATA
 from echelon.kube.snapshot import Snapshot
 
 API_VERSION, KIND = "echelon.dev/v1alpha1", "FleetCapture"
 SHARED = "echelon.dev/shared"  # stands instead of a content, with the name that it has among the shared ones
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SECRET = {"apiVersion": "v1", "kind": "Secret"}
+_OF_SECRETS = ("SecretList",)  # whose items need not say what they are
+_OF_SECRET = ("/data", "/stringData")  # where an override would put something into a Secret
+_RAW = "object-templates-raw"  # of a configuration policy: a text that may have Secrets anywhere
 _SMALL = 200  # characters that are not worth a name
-
-
-# An alias stands for a whole tree, and a page of aliases of aliases for more than any memory holds.
-MOST_PARTS = 20_000_000
 
 
 class BadCapture(ValueError):
@@ -111,46 +110,27 @@ def _decoded(text: bytes) -> Any:
     try:
         if text.lstrip()[:1] == b"{":
             return msgspec.json.decode(text)
-        found = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe loaders
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        documents = read_documents(text.decode())
+    except (msgspec.DecodeError, UnreadableYaml, UnicodeDecodeError, RecursionError) as error:
         raise BadCapture(f"it cannot be read: {error}") from error
-    if not is_bounded(found, MOST_PARTS):
-        raise BadCapture(f"it has more than {MOST_PARTS} parts; its aliases may repeat")
-    return found
-
-
-def is_bounded(document: Any, most: int) -> bool:
-    """Whether a document has at most so many parts, however often it has one of them."""
-    left, parts = [document], 0
-    while left:
-        value = left.pop()
-        parts += 1
-        if parts > most:
-            return False
-        if isinstance(value, dict):
-            left.extend(value.values())
-        elif isinstance(value, list):
-            left.extend(value)
-    return True
+    return documents[0] if len(documents) == 1 else None
 
 
 def _whole(each: Any, shared: Mapping[str, Any], number: int) -> JSONObject:
     """Return an object with the content that it shares with others."""
-    if not isinstance(each, dict) or not isinstance(each.get("metadata"), dict):
+    metadata = each.get("metadata") if isinstance(each, dict) else None
+    if not isinstance(metadata, dict):
         raise BadCapture(f"objects[{number}] must be an object with metadata")
-    for field_, value in (
-        ("apiVersion", each.get("apiVersion")),
-        ("kind", each.get("kind")),
-        ("metadata.name", each["metadata"].get("name")),
-    ):
+    texts = {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata.name": metadata.get("name")}
+    for path, value in texts.items():
         if not isinstance(value, str) or not value:
-            raise BadCapture(f"objects[{number}].{field_} must be a text")
-    if not isinstance(each["metadata"].get("namespace", ""), str):
+            raise BadCapture(f"objects[{number}].{path} must be a text")
+    if not isinstance(metadata.get("namespace", ""), str):
         raise BadCapture(f"objects[{number}].metadata.namespace must be a text")
     spec = each.get("spec")
     if not isinstance(spec, dict) or SHARED not in spec:
-        return each
-    if spec[SHARED] not in shared:
+        return dict(each)
+    if not isinstance(spec[SHARED], str) or spec[SHARED] not in shared:
         raise BadCapture(f'objects[{number}].spec: nothing is shared under the name "{spec[SHARED]}"')
     return {**each, "spec": shared[spec[SHARED]]}
 
@@ -172,15 +152,21 @@ class _Redaction:
         found: JSONObject = self._walk(document)
         metadata = dict(found["metadata"])
         metadata.pop("managedFields", None)
-        annotations = dict(metadata.get("annotations") or {})
-        annotations.pop(SECRET_DATA, None)
-        metadata["annotations"] = annotations
-        return {**found, "metadata": metadata}
+        annotations = metadata.pop("annotations", None)
+        return {**found, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
 
-    def _applied(self, text: str) -> str:
+    def _annotations(self, annotations: JSONObject) -> JSONObject:
+        """Return what people noted on an object, wherever it stands, without what tools keep of Secrets there."""
+        found = {name: value for name, value in annotations.items() if name != SECRET_DATA}
+        if _LAST_APPLIED in found:
+            found[_LAST_APPLIED] = self._text(found[_LAST_APPLIED])
+        return found
+
+    def _text(self, text: Any) -> str:
+        """Return an object that is written as a text: nothing of it if it cannot be read."""
         try:
             return msgspec.json.encode(self._walk(msgspec.json.decode(text))).decode()
-        except msgspec.DecodeError:
+        except (msgspec.MsgspecError, RecursionError, TypeError, UnicodeError):
             return ""
 
     def _walk(self, value: Any) -> Any:
@@ -189,21 +175,41 @@ class _Redaction:
         if not isinstance(value, dict):
             return value
         found = {name: self._walk(each) for name, each in value.items()}
-        if isinstance(applied := value.get(_LAST_APPLIED), str):
-            found[_LAST_APPLIED] = self._applied(applied)
-        if value.get("kind") == "SecretList" and isinstance(value.get("items"), list):
+        if isinstance(found.get("annotations"), dict):
+            found["annotations"] = self._annotations(found["annotations"])
+        if value.get("kind") in _OF_SECRETS and isinstance(value.get("items"), list):
             found["items"] = [
-                self._walk({"kind": "Secret", **each}) for each in value["items"] if isinstance(each, dict)
+                self._walk({**_SECRET, **each} if isinstance(each, dict) else each) for each in value["items"]
             ]
-        if value.get("kind") == "Secret":  # of whichever version: a template may leave that to the cluster
-            if "data" in found:
-                found["data"] = _each(value["data"], lambda text: base64.b64encode(self._word(text).encode()).decode())
-            if "stringData" in found:
-                found["stringData"] = _each(value["stringData"], self._word)
-            metadata = found.get("metadata")
-            if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
-                metadata["annotations"].pop(_LAST_APPLIED, None)
+        if value.get("kind") == _SECRET["kind"]:  # of whichever version: a template may leave that to the cluster
+            self._hide(found, value)
+        if isinstance(found.get("overriders"), dict):
+            found["overriders"] = self._overriders(found["overriders"])
+        if _RAW in found:
+            found[_RAW] = self._word(found[_RAW])
         return found
+
+    def _hide(self, found: JSONObject, secret: JSONObject) -> None:
+        if "data" in found:
+            found["data"] = _each(secret["data"], lambda text: base64.b64encode(self._word(text).encode()).decode())
+        if "stringData" in found:
+            found["stringData"] = _each(secret["stringData"], self._word)
+        metadata = found.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
+            metadata["annotations"].pop(_LAST_APPLIED, None)
+
+    def _overriders(self, overriders: JSONObject) -> JSONObject:
+        """Return what is put into the place of something, without what may be a Secret's."""
+        texts = overriders.get("plaintext")
+        if not isinstance(texts, list):
+            return overriders
+        hidden = [
+            {**each, "value": self._word(each["value"])}
+            if isinstance(each, dict) and "value" in each and str(each.get("path", "")).startswith(_OF_SECRET)
+            else each
+            for each in texts
+        ]
+        return {**overriders, "plaintext": hidden}
 
     def _word(self, value: Any) -> str:
         return f"redacted-{hmac.new(self.key, msgspec.json.encode(value), 'sha256').hexdigest()[:12]}"

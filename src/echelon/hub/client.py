@@ -112,7 +112,9 @@ class InProcessClient:
         resource = self._allowed("create", kind, namespace)
         if not resource.persistent:
             return msgspec.convert({**body, "status": self._review(resource, body, namespace)}, kind.type)
-        written = await writing.create(self._cluster, Target(resource, namespace), body, self._request(options))
+        request = self._request(options)
+        written = await writing.create(self._cluster, Target(resource, namespace), body, request)
+        _pass_on(request.warnings, options)
         return _written(kind, resource, written)
 
     async def patch(
@@ -137,11 +139,13 @@ class InProcessClient:
                 raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
             request = msgspec.structs.replace(request, field_manager=patch.manager)
             written = await writing.server_side_apply(self._cluster, target, patch.body, request, force=patch.force)
+            _pass_on(request.warnings, options)
             return _written(kind, resource, written)
         if subresource == "scale":
             await write_scale(self._cluster, target, lambda obj: _patched(patch, resource, obj), request)
             return _typed(kind, resource, reading.get(self._cluster, resource, namespace, name))
         written = await writing.patch(self._cluster, target, lambda obj: _patched(patch, resource, obj), request)
+        _pass_on(request.warnings, options)
         return _written(kind, resource, written)
 
     async def delete(
@@ -203,6 +207,12 @@ class InProcessClient:
         said = options or _PLAIN
         manager, validation = said.field_manager or self._manager, said.field_validation or "Warn"
         return Request(self._user, said.dry_run, manager, validation)
+
+
+def _pass_on(warnings: Sequence[str], options: WriteOptions | None) -> None:
+    if options is not None and options.warn is not None:
+        for each in warnings:
+            options.warn(each)
 
 
 def _patched(change: Patch, resource: Resource, obj: JSONObject) -> JSONObject:

@@ -3,10 +3,11 @@
 Clock and randomness are given from outside. Under virtual time a cluster behaves the same every time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random, SystemRandom
+from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.api.short_hash import ALPHABET
@@ -15,6 +16,7 @@ from echelon.hub.access.rbac import RBAC_GROUP, Authorizer
 from echelon.hub.access.signing import Signer
 from echelon.hub.access.tokens import AccountTokens
 from echelon.hub.catalogue.catalogue import Catalogue
+from echelon.hub.machines import Machines
 from echelon.hub.policy.index import BINDINGS, POLICIES, Policies
 from echelon.hub.storage.store import Change, Key, Store
 from echelon.kube.client import EventType
@@ -43,6 +45,9 @@ class LogicalCluster:
     random: Random = field(default_factory=SystemRandom)
     accounts: AccountTokens | None = None  # who signs the tokens of its service accounts
     signer: Signer | None = None  # who signs the certificates that are approved here
+    # Does what takes the hub's own controllers long beside the event loop. Under virtual time there is nothing beside.
+    beside: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+    machines: Machines | None = None  # who answers for its nodes
     catalogue: Catalogue = field(default_factory=Catalogue)
     authorizer: Authorizer = field(default_factory=Authorizer)
     policies: Policies = field(default_factory=Policies)

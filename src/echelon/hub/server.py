@@ -46,6 +46,7 @@ from echelon.hub.schema.metadata import name_errors
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import HISTORY, Key, Store
 from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.verbs.writing import create
 from echelon.hub.web import resources_api
 from echelon.hub.web.documents import Documents
@@ -249,7 +250,8 @@ class Hub:
         accounts = AccountTokens(self.keys.signing_key, issuer, now=time.time)
         store = Store(self._log, name, keep_objects=self.settings.keep_objects, history=history)
         # All logical clusters trust one authority. Who may approve in one of them must not make users of the hub.
-        cluster = LogicalCluster(name, store, accounts=accounts, signer=None if name else Signer(self.keys.authority))
+        signer = None if name else Signer(self.keys.authority)
+        cluster = LogicalCluster(name, store, accounts=accounts, signer=signer, beside=to_the_end)
         if fill is not None and not store.revision:
             await fill(cluster)
         await bootstrap(cluster)

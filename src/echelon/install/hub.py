@@ -8,7 +8,7 @@ from echelon.api.kinds import Kind
 from echelon.controllers.running import MULTICLUSTER, NAMES, POLICY_NAMES, WORKLOADS, custom_kinds_of
 from echelon.controllers.settings import DEFAULTS
 from echelon.engine.rollout.removal import GRACE
-from echelon.install import monitoring
+from echelon.install import monitoring, web
 from echelon.install.definitions import admission_policies, definitions
 from echelon.install.installation import Installation
 from echelon.install.labels import labels_of, selector_of
@@ -161,6 +161,7 @@ HUB: Final = Installation(
         *pod_settings("256Mi", "2Gi"),
         *monitoring.SETTINGS,
         *monitoring.DASHBOARD,
+        *web.SETTINGS,
     ),
     parts={
         "crds": lambda: definitions(_needed(), "crds.install"),
@@ -168,6 +169,7 @@ HUB: Final = Installation(
         "rights": _rights,
         "people": lambda: roles_of_people("peopleRoles.install"),
         "controllers": _controllers,
+        "web": web.dashboard,
         "monitoring": lambda: monitoring.of_hub(f"{NAME}-metrics", _COMPONENT),
     },
 )

@@ -18,7 +18,7 @@ _SUFFIXES: Final = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_c
 
 
 @dataclass(frozen=True, order=True)
-class Family:
+class MetricFamily:
     """A metric as Prometheus sees it."""
 
     name: str
@@ -37,7 +37,7 @@ class Family:
         return self.series[0] if self.type == "counter" else self.name
 
 
-def measured() -> dict[str, list[Family]]:
+def measured() -> dict[str, list[MetricFamily]]:
     """Return the metrics of each kind of process; what all have in common is under the empty name."""
     common = Metrics()
     ProcessCollector(registry=common.registry)
@@ -60,11 +60,11 @@ def series() -> frozenset[str]:
     return frozenset(name for each in measured().values() for family in each for name in family.series) | {"up"}
 
 
-def _families(registry: CollectorRegistry) -> Iterator[Family]:
+def _families(registry: CollectorRegistry) -> Iterator[MetricFamily]:
     for collector in registry._collector_to_names:  # noqa: SLF001 - nothing else tells labels without samples
         for metric in collector.collect():
             labels = _labels(metric) or _labels(collector)
-            yield Family(metric.name, metric.type, labels, metric.documentation)
+            yield MetricFamily(metric.name, metric.type, labels, metric.documentation)
 
 
 def _labels(metric: Any) -> tuple[str, ...]:

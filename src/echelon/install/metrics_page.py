@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from echelon.install import alerts
-from echelon.install.measured import Family, measured
+from echelon.install.measured import MetricFamily, measured
 
 _HEAD = """\
 # Metrics
@@ -39,7 +39,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _table(families: Sequence[Family]) -> Iterator[str]:
+def _table(families: Sequence[MetricFamily]) -> Iterator[str]:
     yield "| name | type | labels | what it is |"
     yield "|---|---|---|---|"
     for each in families:

@@ -1,8 +1,9 @@
 """Roles for people: whoever has `view`, `edit` or `admin` in a namespace sees, steers and owns the rollouts there.
 
 Kubernetes' own roles gather these by their labels, so nobody has to be given anything. None of them reaches further
-than the namespace for which somebody has it. Who lets clusters in and decides who may use them is an administrator of
-the fleet, which nobody becomes by a role of a namespace.
+than the namespace for which somebody has it. Work sets and policies may have Secrets in them, and `view` is for those
+who may not see Secrets: who is to see rollouts as well is given that role by name. Who lets clusters in and decides who
+may use them is an administrator of the fleet, which nobody becomes by a role of a namespace.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,18 @@ _ALWAYS, _POLICIES, _WORKLOADS = "", "capabilities.policies", "capabilities.work
 _CLUSTERS, _WORKS = "cluster.open-cluster-management.io", "work.open-cluster-management.io"
 _POLICY, _KARMADA, _KARMADA_WORK = "policy.open-cluster-management.io", "policy.karmada.io", "work.karmada.io"
 
-# What people write in their namespaces, and what they only read there, by capability.
-_WRITTEN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+# What people write in their namespaces, of that what may have Secrets in it, and what they only read there, by
+# capability.
+_PLAIN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_ALWAYS, _CLUSTERS, ("placements",)),
-    (_ALWAYS, _WORKS, ("manifestworkreplicasets",)),
-    (_POLICIES, _POLICY, ("policies", "placementbindings", "policysets")),
-    (_WORKLOADS, _KARMADA, ("propagationpolicies", "overridepolicies")),
+    (_POLICIES, _POLICY, ("placementbindings", "policysets")),
+    (_WORKLOADS, _KARMADA, ("propagationpolicies",)),
     (_WORKLOADS, _KARMADA_WORK, ("resourcebindings",)),
+)
+_WITH_SECRETS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (_ALWAYS, _WORKS, ("manifestworkreplicasets",)),
+    (_POLICIES, _POLICY, ("policies",)),
+    (_WORKLOADS, _KARMADA, ("overridepolicies",)),
 )
 _READ: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_ALWAYS, _CLUSTERS, ("placementdecisions", "managedclustersetbindings", "addonplacementscores")),
@@ -34,12 +40,14 @@ _READ: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 def roles_of_people(condition: Condition) -> list[Node]:
     """Return the roles, if they are wanted."""
-    view = _rules((*_WRITTEN, *_READ), _LOOK)
-    edit = _rules(_WRITTEN, _CHANGE)
+    view = _rules((*_PLAIN, *_READ), _LOOK)
+    contents = _rules(_WITH_SECRETS, _LOOK)
+    edit = _rules((*_PLAIN, *_WITH_SECRETS), _CHANGE)
     # A binding makes a cluster set usable in the namespace; that the set may be bound is asked at admission.
     admin = [_rule(_CLUSTERS, ("managedclustersetbindings",), _CHANGE)]
     roles = [
         _role("echelon-view", view, ("view", "edit", "admin")),
+        _role("echelon-rollout-view", contents, ("edit", "admin")),
         _role("echelon-edit", edit, ("edit", "admin")),
         _role("echelon-admin", admin, ("admin",)),
         _role("echelon-fleet-admin", _fleet(), ()),

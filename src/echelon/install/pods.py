@@ -1,6 +1,8 @@
 """How our programs run in a cluster: as nobody, on a root that can only be read, watched by probes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from echelon import __version__
 from echelon.install.labels import labels_of, selector_of
@@ -11,6 +13,18 @@ PORT = 8080
 _LEVEL = {"type": "string", "enum": ["debug", "info", "warning", "error"]}
 _PULL = {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
 _NONROOT = 65532
+
+
+@dataclass(frozen=True)
+class Port:
+    """The port on which a program answers, and is asked how it is."""
+
+    name: str
+    number: int
+    scheme: Node = "HTTP"
+
+
+METRICS: Final = Port("metrics", PORT)
 
 
 def pod_settings(memory: str, memory_limit: str) -> tuple[Setting, ...]:
@@ -62,11 +76,14 @@ def deployment(
     volumes: Sequence[Node] = (),
     account: str,
     environment: Node | None = None,
+    port: Port = METRICS,
+    rights: bool = True,
 ) -> Node:
-    """Return the Deployment of a program."""
+    """Return the Deployment of a program. Without `rights` its account is nobody's to the server."""
     metadata = {"labels": labels_of(component), "annotations": When("podAnnotations", Value("podAnnotations"))}
     pod = {
         "serviceAccountName": account,
+        **({} if rights else {"automountServiceAccountToken": False}),
         "imagePullSecrets": When("imagePullSecrets", Value("imagePullSecrets")),
         "priorityClassName": When("priorityClassName", Value("priorityClassName")),
         "securityContext": {
@@ -85,7 +102,7 @@ def deployment(
                 "labelSelector": {"matchLabels": selector_of(component)},
             }
         ],
-        "containers": [_container(arguments, mounts, environment)],
+        "containers": [_container(arguments, mounts, environment, port)],
         # Certificates of a kubeconfig become files before they can be used; they never touch a disk.
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}, *volumes],
         "nodeSelector": When("nodeSelector", Value("nodeSelector")),
@@ -105,16 +122,16 @@ def deployment(
     }
 
 
-def _container(arguments: Sequence[Node], mounts: Sequence[Node], environment: Node | None) -> Node:
+def _container(arguments: Sequence[Node], mounts: Sequence[Node], environment: Node | None, port: Port) -> Node:
     return {
         "name": "echelon",
         "image": image(),
         "imagePullPolicy": Value("image.pullPolicy"),
         "args": [*arguments],
         **({} if environment is None else {"env": environment}),
-        "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
-        "livenessProbe": _probe("/healthz", failures=6),
-        "readinessProbe": _probe("/readyz", failures=3),
+        "ports": [{"name": port.name, "containerPort": port.number, "protocol": "TCP"}],
+        "livenessProbe": _probe("/healthz", port, failures=6),
+        "readinessProbe": _probe("/readyz", port, failures=3),
         "resources": Value("resources"),
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -125,9 +142,10 @@ def _container(arguments: Sequence[Node], mounts: Sequence[Node], environment: N
     }
 
 
-def _probe(path: str, failures: int) -> Node:
+def _probe(path: str, port: Port, failures: int) -> Node:
+    scheme = {} if port.scheme == "HTTP" else {"scheme": port.scheme}
     return {
-        "httpGet": {"path": path, "port": "metrics"},
+        "httpGet": {"path": path, "port": port.name, **scheme},
         "periodSeconds": 10,
         "timeoutSeconds": 5,
         "failureThreshold": failures,
@@ -148,8 +166,8 @@ def metrics_service(name: str, component: str) -> Node:
     }
 
 
-def network_policy(name: str, component: str) -> Node:
-    """Return who may reach the pods, and whom they may."""
+def network_policy(name: str, component: str, port: Port = METRICS, peers: str = "networkPolicy.metricsFrom") -> Node:
+    """Return who may reach the pods, and whom they may; `peers` is the setting that says who."""
     return When(
         "networkPolicy.enabled",
         {
@@ -161,8 +179,8 @@ def network_policy(name: str, component: str) -> Node:
                 "policyTypes": ["Ingress", When("networkPolicy.egress", "Egress")],
                 "ingress": [
                     {
-                        "ports": [{"port": "metrics", "protocol": "TCP"}],
-                        "from": When("networkPolicy.metricsFrom", Value("networkPolicy.metricsFrom")),
+                        "ports": [{"port": port.name, "protocol": "TCP"}],
+                        "from": When(peers, Value(peers)),
                     }
                 ],
                 "egress": When("networkPolicy.egress", Value("networkPolicy.egress")),

@@ -4,8 +4,10 @@ Between a client and an API server there may be proxies and load balancers with 
 whatever the HTTP code says, and a Status only if it is one. What they say is kept, up to a length.
 """
 
+import re
 import ssl
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar, cast, get_origin
 
 import aiohttp
@@ -15,12 +17,16 @@ from echelon.api.kinds import Kind
 from echelon.kube import errors
 from echelon.kube.client import Page
 from echelon.kube.misfits import Misfit, misfit
+from echelon.kube.nesting import NestedTooDeep, shortened
 from echelon.kube.streaming import decoder
 
 T = TypeVar("T")
 
 _LONGEST_STATUS = 1024 * 1024
 _LONGEST_TEXT = 1024
+_MOST_WARNINGS = 20
+_WARNING = re.compile(r'[0-9]{3} \S+ "((?:[^"\\]|\\.)*)"')  # code, who warns, a quoted text
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class AnswerLost(aiohttp.ClientError):
@@ -55,17 +61,25 @@ def read_page(kind: Kind[T], body: bytes) -> Page[T]:
         pieces: _List[msgspec.Raw] = _decoded(kind, _List[msgspec.Raw], body)
         items, unreadable = _one_by_one(kind, pieces.items or [])
         meta = pieces.metadata
+    except RecursionError:
+        short, word = shortened(body)
+        pieces = _decoded(kind, _List[msgspec.Raw], short)
+        items, unreadable = _one_by_one(kind, pieces.items or [], word)
+        meta = pieces.metadata
     if get_origin(kind.type) is dict or kind.type is dict:
         for item in items:
             _name_kind(kind, item)
     return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count or 0, unreadable)
 
 
-def _one_by_one(kind: Kind[T], pieces: Sequence[msgspec.Raw]) -> tuple[list[T], list[Misfit]]:
-    """Tell the objects that can be read from those that cannot."""
+def _one_by_one(kind: Kind[T], pieces: Sequence[msgspec.Raw], cut: bytes | None = None) -> tuple[list[T], list[Misfit]]:
+    """Tell the objects that can be read from those that cannot; those that were cut have a word in them."""
     decode = decoder(cast("Hashable", kind.type)).decode
     items, unreadable = list[T](), list[Misfit]()
     for piece in pieces:
+        if cut is not None and cut in bytes(piece):
+            unreadable.append(misfit(kind, piece, NestedTooDeep()))
+            continue
         try:
             items.append(decode(piece))
         except msgspec.ValidationError as error:
@@ -77,7 +91,7 @@ def read_document(path: str, body: bytes) -> dict[str, Any]:
     """Return what a server says of itself at a path."""
     try:
         found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise errors.Unreadable(f"the server's answer at {path} is no document: {error}") from error
     return found
 
@@ -90,7 +104,7 @@ async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
     response.release()
     try:
         status = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
         text = body[: 4 * _LONGEST_TEXT].decode("utf-8", "replace").strip()[:_LONGEST_TEXT]
@@ -103,6 +117,12 @@ async def refusal(response: aiohttp.ClientResponse) -> errors.ApiError:
     if after.isdecimal():
         details.setdefault("retryAfterSeconds", int(after))
     return errors.from_status({**status, "details": details, "code": response.status})
+
+
+def warnings(headers: Iterable[str]) -> list[str]:
+    """Return what a server warns of, from the `Warning` headers of its answer."""
+    found = (text for header in headers for text in _WARNING.findall(header[:_LONGEST_STATUS]))
+    return [_ESCAPED.sub(r"\1", each)[:_LONGEST_TEXT] for each in islice(found, _MOST_WARNINGS)]
 
 
 def connection_trouble(error: Exception) -> str:
@@ -128,7 +148,7 @@ def connection_trouble(error: Exception) -> str:
 def _decoded(kind: Kind[Any], type_: Any, body: bytes) -> Any:
     try:
         return decoder(type_).decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise errors.Unreadable(f"{kind.resource}: the answer cannot be read: {error}") from None
 
 

@@ -5,7 +5,7 @@ Reading is typed: unknown fields are dropped. Therefore there is no `update`: an
 back, and a write names the fields that it owns, so that what others put into the object survives.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
@@ -110,6 +110,7 @@ class WriteOptions:
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = ""  # Ignore, Warn or Strict; empty leaves it to the server
+    warn: Callable[[str], None] | None = None  # hears what the server warns of, with a write that it made
 
 
 @dataclass(frozen=True)

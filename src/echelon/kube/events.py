@@ -4,6 +4,8 @@ The same thing said again within a while is one event with a count. An object ab
 burst of events and then a trickle; what is not written is still counted, and shows with the next write. Nothing here
 may fail for the one who reports: an event is not worth a rollout.
 
+What is written is logged, too, once: a line for each decision that people are told of.
+
 What is important (warnings, and the ends of rollouts and surges) is always written once: whatever else was said about
 the object, and again if the server was in trouble. It may have to wait for that: no more than a few go out each second.
 """
@@ -39,6 +41,7 @@ RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0)
 _NOTE_BYTES = 1024
 _WORD_LENGTH = 128
 _NAME_LENGTH = 253 - 17  # a dot and sixteen digits follow
+_CHANCE_BITS = 22  # in these digits, besides the milliseconds since 1970
 
 _log = logging.getLogger(__name__)
 
@@ -183,12 +186,20 @@ class EventRecorder:
                 series.name, series.chosen, series.count = "", "", 1
             else:
                 return
-        series.chosen = series.chosen or f"{_event_name(event.regarding.name)}.{self._random.getrandbits(64):016x}"
+        series.chosen = series.chosen or f"{_event_name(event.regarding.name)}.{self._moment():016x}"
         try:
             await self._writer.create(EVENT, self._body(event, series, now), namespace)
         except AlreadyExists:
             _log.debug("the event %s was written by an attempt before", series.chosen)
         series.name = series.chosen
+        about = event.regarding
+        place = f"{about.namespace}/{about.name}" if about.namespace else about.name
+        _log.info("%s %s: %s: %s", about.kind.kind, place, event.reason, event.note, extra={"reason": event.reason})
+
+    def _moment(self) -> int:
+        """Return a number that grows with time: kubectl shows events of this kind in the order of their names."""
+        milliseconds = int(self._clock.now().timestamp() * 1000)
+        return milliseconds << _CHANCE_BITS | self._random.getrandbits(_CHANCE_BITS)
 
     def _body(self, event: Emit, series: _Series, now: str) -> JSONObject:
         regarding = event.regarding

@@ -7,7 +7,7 @@ one step. Requests are HTTP/1.1 over kept-alive connections; a watch has a conne
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -147,7 +147,7 @@ class HttpClient:
     ) -> T:
         """Create an object; `body` is the wire form."""
         request = _Request("POST", paths.creation(kind, namespace), self._write_query(options), body)
-        return answers.read_object(kind, await self._exchange(request))
+        return answers.read_object(kind, await self._exchange(request, _warn_of(options)))
 
     async def patch(
         self,
@@ -165,7 +165,7 @@ class HttpClient:
             query |= {"fieldManager": patch.manager, "force": "true" if patch.force else ""}
         body = list(patch.operations) if isinstance(patch, JSONPatch) else patch.body
         request = _Request("PATCH", path, query, body, _PATCH_TYPES[type(patch)])
-        answer = await self._exchange(request)
+        answer = await self._exchange(request, _warn_of(options))
         if subresource == "scale":  # the answer is a Scale, whatever the kind is
             return await self.get(kind, name, namespace)
         return answers.read_object(kind, answer)
@@ -189,15 +189,19 @@ class HttpClient:
             "dryRun": "All" if said.dry_run else "",
         }
 
-    async def _exchange(self, request: _Request) -> bytes:
-        """Send a request and return the body of its answer, within the deadline."""
+    async def _exchange(self, request: _Request, warn: Callable[[str], None] | None = None) -> bytes:
+        """Send a request and return the body of its answer, within the deadline; `warn` hears its warnings."""
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 response = await self._answered(request, limit)
                 try:
-                    return await response.read()
+                    body = await response.read()
                 finally:
                     response.release()
+                if warn is not None:
+                    for each in answers.warnings(response.headers.getall("Warning", ())):
+                        warn(each)
+                return body
         except (TimeoutError, aiohttp.ClientError) as error:
             raise self._lost(request, error) from error
 
@@ -279,6 +283,10 @@ class HttpClient:
         if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
             return errors.ServerTimeout(f"{about}: no answer within {self._timeout:g} s")
         return errors.Unavailable(f"{about}: {answers.connection_trouble(error)}")
+
+
+def _warn_of(options: WriteOptions | None) -> Callable[[str], None] | None:
+    return options.warn if options is not None else None
 
 
 def _same_tls(one: Credential, other: Credential) -> bool:

@@ -17,6 +17,7 @@ from echelon.api.kinds import Kind
 from echelon.kube import errors
 from echelon.kube.client import Event, EventType
 from echelon.kube.misfits import misfit
+from echelon.kube.nesting import NestedTooDeep, shortened
 
 T = TypeVar("T")
 
@@ -98,20 +99,32 @@ class EventDecoder:
     def __call__(self, line: bytes) -> Event[Any]:
         """Return the event; raise the error that the line stands for."""
         try:
-            if line.startswith(_BEGINNINGS) and (event := self._at_once(line)) is not None:
-                return event
-            step = _decode_line(line)
-            change = _CHANGES.get(step.type)
-            if change is not None:
-                return self._change(change, step.object)
-            if step.type == EventType.BOOKMARK:
-                meta = _decode_partial(step.object).metadata
-                synced = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-                return Event(EventType.BOOKMARK, meta.resource_version, synced=synced)
-            if step.type == "ERROR":
-                raise errors.from_status(msgspec.json.decode(step.object, type=dict[str, Any]))
+            return self._event(line)
+        except RecursionError:
+            short, word = shortened(line)
         except msgspec.DecodeError as error:
-            raise errors.Unreadable(f"{self._kind.resource}: a watch event cannot be read: {error}") from None
+            raise self._unreadable(error) from None
+        try:
+            return self._event(short, word)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception) -> errors.Unreadable:
+        return errors.Unreadable(f"{self._kind.resource}: a watch event cannot be read: {error}")
+
+    def _event(self, line: bytes, cut: bytes | None = None) -> Event[Any]:
+        if cut is None and line.startswith(_BEGINNINGS) and (event := self._at_once(line)) is not None:
+            return event
+        step = _decode_line(line)
+        change = _CHANGES.get(step.type)
+        if change is not None:
+            return self._change(change, step.object, cut)
+        if step.type == EventType.BOOKMARK:
+            meta = _decode_partial(step.object).metadata
+            synced = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+            return Event(EventType.BOOKMARK, meta.resource_version, synced=synced)
+        if step.type == "ERROR":
+            raise errors.from_status(msgspec.json.decode(step.object, type=dict[str, Any]))
         raise errors.Unreadable(f"{self._kind.resource}: a watch event has an unknown type")
 
     def _at_once(self, line: bytes) -> Event[Any] | None:
@@ -123,10 +136,12 @@ class EventDecoder:
         change, version = _CHANGES.get(whole.type), _version(whole.object)
         return Event(change, version, whole.object) if change is not None and version else None
 
-    def _change(self, change: EventType, piece: msgspec.Raw) -> Event[Any]:
+    def _change(self, change: EventType, piece: msgspec.Raw, cut: bytes | None = None) -> Event[Any]:
         try:
+            if cut is not None and cut in bytes(piece):
+                raise NestedTooDeep
             obj = self._decode(piece)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, NestedTooDeep) as error:
             found = misfit(self._kind, piece, error)
             return Event(change, found.metadata.resource_version, unreadable=found)
         return Event(change, _version(obj) or _decode_partial(piece).metadata.resource_version, obj)

@@ -9,7 +9,8 @@ from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique.pod_facts import PodFacts
 from echelon.engine.pod_clique.standing import CliqueStanding, GroupStanding, ReplicaStanding, Unit
 from echelon.engine.rollout.durations import elapsed
-from echelon.engine.work.health_state import items, part, text
+from echelon.engine.work.health_state import part, text
+from echelon.engine.work.pod_trouble import STARTING, pod_trouble
 from echelon.rollouts.picture import DONE, FAILED, MOVING, OUTDATED, WAITING, Line
 
 _BREACHED = "MinAvailableBreached"
@@ -115,13 +116,6 @@ def _reason(pod: PodFacts, body: JSONObject) -> str:
         return text(status, "message") or text(status, "reason") or f"ended: {pod.phase}"
     if pod.gated:
         return "waits for the rest of its gang"
-    for each in (*items(status, "initContainerStatuses"), *items(status, "containerStatuses")):
-        waiting = part(each, "state", "waiting")
-        if told := text(waiting, "message") or text(waiting, "reason"):
-            return f"{text(each, 'name')}: {told}"
-    conditions = {text(each, "type"): each for each in items(status, "conditions")}
-    for kind in ("PodScheduled", "Ready"):
-        condition = conditions.get(kind, {})
-        if condition.get("status") == "False" and (told := text(condition, "message") or text(condition, "reason")):
-            return told
+    if (trouble := pod_trouble(body)) is not None and trouble.rank != STARTING:
+        return f"{trouble.container}: {trouble.text}" if trouble.container else trouble.text
     return "has no node yet" if not pod.scheduled else "is not ready yet"

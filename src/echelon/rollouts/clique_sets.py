@@ -17,11 +17,12 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.core import POD
 from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET
 from echelon.api.kinds import Kind
+from echelon.api.times import format_time
 from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique import revisions as stored
 from echelon.engine.pod_clique.names import PART_OF
-from echelon.engine.pod_clique.outdated import Standing, stand
+from echelon.engine.pod_clique.outdated import SetAge, stand
 from echelon.engine.pod_clique.pod_facts import read_pod
 from echelon.engine.pod_clique.revisions import CannotUndo, SetRevision
 from echelon.engine.pod_clique.set_spec import Settings
@@ -63,7 +64,7 @@ class CliqueSet:
     note: str = ""  # what could not be seen
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> SetAge:
         """Where each part of it stands."""
         return stand(self.view)
 
@@ -157,6 +158,8 @@ def draw_set(found: CliqueSet, revision: str, now: datetime) -> Picture:
         found.note,
         parts=parts_of(standing.replicas, found.pods, status, on_delete=on_delete, now=now),
         noun="pods",
+        created=meta.creation_timestamp or "",
+        time=format_time(now),
     )
 
 
@@ -181,7 +184,7 @@ def _fields(entry: JSONObject) -> JSONObject:
     return fields if isinstance(fields, dict) else {}
 
 
-def _state(found: CliqueSet, standing: Standing) -> tuple[str, str]:
+def _state(found: CliqueSet, standing: SetAge) -> tuple[str, str]:
     reading = found.view.set
     meta, status, spec = reading.metadata, reading.status, reading.spec
     if meta.deletion_timestamp:
@@ -223,6 +226,8 @@ def _stored(revision: SetRevision) -> StoredRevision:
         completed="",
         content={"template": revision.template},
         owner=revision.owner,
+        created=revision.created,
+        cause=revision.cause,
     )
 
 

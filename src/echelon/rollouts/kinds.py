@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
@@ -18,23 +18,25 @@ from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
-from echelon.engine.policy import content as policy_content
-from echelon.engine.rollout.history import rollback_patch
-from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.policy.names import ROOTS
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
-from echelon.rollouts.clique_sets import describe_cliques, read_clique_set
-from echelon.rollouts.policies import copy_of, describe_content, read_rollout
-from echelon.rollouts.policy_reading import ROOTS
-from echelon.rollouts.reading import Found, OneLook
-from echelon.rollouts.refusals import Refused
-from echelon.rollouts.work_sets import describe_template, read_work_set
-from echelon.rollouts.workloads import TEMPLATES, describe_images, name_of_binding, read_workload
+from echelon.rollouts.names import names_of
+from echelon.rollouts.on_demand import on_demand
+from echelon.rollouts.one_look import OneLook
+from echelon.rollouts.refusals import NotThere, Refused
+from echelon.rollouts.similar import did_you_mean
+from echelon.rollouts.templates import TEMPLATES, name_of_binding
 
-_Undo: TypeAlias = Callable[[StoredRevision], list[JSONObject]]
+if TYPE_CHECKING:
+    from echelon.engine.rollout.stored_revision import StoredRevision
+    from echelon.rollouts.reading import Found
+
+_Undo: TypeAlias = Callable[["StoredRevision"], list[JSONObject]]
+_content_back = on_demand("echelon.engine.rollout.history", "rollback_patch")
 
 
-def _nothing_more(_: StoredRevision) -> JSONObject:
+def _nothing_more(_: "StoredRevision") -> JSONObject:
     return {}
 
 
@@ -51,9 +53,9 @@ class RolloutKind:
     """A kind that can be rolled out."""
 
     kind: Kind[Any]
-    read: Callable[[Reader, JSONObject, datetime], Awaitable[Found]]  # from an object, what is around it, and the time
-    undo: _Undo = rollback_patch  # the JSON patch that brings a revision back
-    describe: Callable[[StoredRevision], JSONObject] = _nothing_more  # more columns for a list of revisions
+    read: Callable[[Reader, JSONObject, datetime], Awaitable["Found"]]  # from an object, what is around, and the time
+    undo: _Undo = _content_back  # the JSON patch that brings a revision back
+    describe: Callable[["StoredRevision"], JSONObject] = _nothing_more  # more columns for a list of revisions
     labels: str = ""  # selects, where some objects of the kind are copies, those that are rolled out
     copy_of: Callable[[JSONObject], str] = _original  # what to tell somebody who names a copy; nothing of others
     templates: tuple[Kind[Any], ...] = ()  # kinds that people write, and that objects of this one bring to clusters
@@ -75,20 +77,35 @@ def _is_called(kind: Kind[Any], name: str) -> bool:
 
 
 ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
-    RolloutKind(MANIFEST_WORK_REPLICA_SET, read_work_set, describe=describe_template),
-    RolloutKind(POLICY, read_rollout, policy_content.rollback_patch, describe_content, ROOTS, copy_of),
+    RolloutKind(
+        MANIFEST_WORK_REPLICA_SET,
+        on_demand("echelon.rollouts.work_sets", "read_work_set"),
+        describe=on_demand("echelon.rollouts.work_sets", "describe_template"),
+    ),
+    RolloutKind(
+        POLICY,
+        on_demand("echelon.rollouts.policies", "read_rollout"),
+        on_demand("echelon.engine.policy.content", "rollback_patch"),
+        on_demand("echelon.rollouts.policies", "describe_content"),
+        ROOTS,
+        on_demand("echelon.rollouts.policies", "copy_of"),
+    ),
     RolloutKind(
         RESOURCE_BINDING,
-        read_workload,
-        describe=describe_images,
+        on_demand("echelon.rollouts.workloads", "read_workload"),
+        describe=on_demand("echelon.rollouts.workloads", "describe_images"),
         templates=TEMPLATES,
         of_template=name_of_binding,
     ),
-    RolloutKind(POD_CLIQUE_SET, read_clique_set, describe=describe_cliques),
+    RolloutKind(
+        POD_CLIQUE_SET,
+        on_demand("echelon.rollouts.clique_sets", "read_clique_set"),
+        describe=on_demand("echelon.rollouts.clique_sets", "describe_cliques"),
+    ),
 )
 
 
-async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, Found]:
+async def find(client: Reader, named: str, namespace: str) -> "tuple[RolloutKind, Found]":
     """Read the rollout with a name, which may have its kind before it."""
     entry, document = await find_document(client, named, namespace)
     with readable(entry.kind, document):
@@ -98,9 +115,10 @@ async def find(client: Reader, named: str, namespace: str) -> tuple[RolloutKind,
 async def find_document(client: Reader, named: str, namespace: str) -> tuple[RolloutKind, JSONObject]:
     """Return the object with a name, which may have its kind before it."""
     of, _, name = named.rpartition("/")
-    kinds = [each for each in ROLLOUT_KINDS if each.names(of, name)]
+    kinds = kinds_called(of)
     if not kinds:
-        raise Refused(f"there are no rollouts of kind {of}; there are {', '.join(_called(ROLLOUT_KINDS))}")
+        known = _called(ROLLOUT_KINDS)
+        raise NotThere(f"there are no rollouts of kind {of}; there are {', '.join(known)}{did_you_mean(of, known)}")
     found: list[tuple[RolloutKind, JSONObject, str]] = []
     refused: list[ApiError] = []
     for each in kinds:
@@ -118,6 +136,11 @@ async def find_document(client: Reader, named: str, namespace: str) -> tuple[Rol
     if told := entry.copy_of(document):
         raise Refused(told)
     return entry, document
+
+
+def kinds_called(of: str) -> list[RolloutKind]:
+    """Return the kinds that somebody may mean; all of them if none is named."""
+    return [each for each in ROLLOUT_KINDS if each.names(of, "any")]
 
 
 def _called(kinds: Iterable[RolloutKind]) -> list[str]:
@@ -146,21 +169,31 @@ async def _missing(
     try:
         await client.get(NAMESPACE.untyped(), namespace)
     except NotFound as error:
-        raise NotFound(f"there is no namespace {namespace}") from error
+        raise NotFound(f"there is no namespace {namespace}{await _like(client, namespace)}") from error
     except Forbidden:  # and so it may well exist
         pass
+    meant = did_you_mean(name, [other for _, other in await names_of(client, kinds, namespace)])
     if len(kinds) == 1 and kinds[0].templates:
         raise NotFound(
             f"nothing brings {name} to clusters: there is no {kinds[0].kind.kind} of it in namespace {namespace}, which"
-            " the controller makes of what a PropagationPolicy selects"
+            f" the controller makes of what a PropagationPolicy selects{meant}"
         )
     if len(kinds) == 1:
-        raise telling
+        raise NotFound(f"{telling}{meant}")
     there = " or ".join(_called(kinds))
-    raise NotFound(f'{there} "{name}" not found in namespace {namespace}')
+    raise NotFound(f'{there} "{name}" not found in namespace {namespace}{meant}')
 
 
-async def find_all(client: Reader, namespace: str, tell: Callable[[str], None]) -> list[Found]:
+async def _like(client: Reader, namespace: str) -> str:
+    """Return which namespace somebody may mean; nothing if they may not see any."""
+    try:
+        known = (await client.list(NAMESPACE)).items
+    except Forbidden:
+        return ""
+    return did_you_mean(namespace, [each.metadata.name for each in known])
+
+
+async def find_all(client: Reader, namespace: str, tell: Callable[[str], None]) -> "list[Found]":
     """Read the rollouts of a namespace, or of all if none is named; of the kinds that the hub serves.
 
     `tell` hears of those that cannot be read.

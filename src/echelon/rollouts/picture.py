@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from echelon.api.base import JSONObject
+from echelon.api.times import format_time
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.conditions import ROLLED_OUT, missing_group, unbound_clusters
 from echelon.engine.rollout.departures import held as held_removal
@@ -52,12 +53,30 @@ _STATES = {
 COMPLETE, ROLLING_OUT, MISCONFIGURED, DELETING = "complete", "rolling out", "misconfigured", "deleting"
 ABORTING, ABORTED, HELD, NO_CLUSTERS = "going back", "aborted", "held", "no clusters"
 DISTURBED = "disturbed"  # it was complete, and a cluster that had it does not work at the moment
-_HELD_REASONS = ("RemovalHeld",)
+REMOVAL_HELD = "RemovalHeld"  # a reason
+_HELD_REASONS = (REMOVAL_HELD,)
 FINISHED = "finished, not everywhere"  # whatever failed was tolerated, and nobody waits any more
 DISABLED = "disabled"  # it is meant for nobody at the moment
 LEFT = "complete, pods outdated"  # as far as the controller goes: the rest is for whoever deletes pods
 OUTDATED = "outdated"  # of a pod: it runs an older template until somebody deletes it
-PAUSED = _STATES[Wait.PAUSED]
+STOPPED, PAUSED, APPROVAL = _STATES[Wait.BREACH], _STATES[Wait.PAUSED], _STATES[Wait.APPROVAL]
+REASONS = {  # of states, for programs
+    COMPLETE: "Complete",
+    FINISHED: "CompleteWithFailures",
+    LEFT: "PodsOutdated",
+    ROLLING_OUT: "RollingOut",
+    DISTURBED: "Disturbed",
+    STOPPED: "TooManyFailures",
+    PAUSED: "Paused",
+    APPROVAL: "AwaitingApproval",
+    HELD: "Held",
+    NO_CLUSTERS: "NoClusters",
+    DISABLED: "Disabled",
+    MISCONFIGURED: "Misconfigured",
+    ABORTING: "GoingBack",
+    ABORTED: "Aborted",
+    DELETING: "Deleting",
+}
 
 
 @dataclass(frozen=True)
@@ -79,6 +98,8 @@ class ClusterLine:
     age: str
     message: str
     objects: tuple[ObjectLine, ...] = ()
+    reason: str = ""  # for programs: what it waits for, or what its agent says of it
+    since: str = ""  # when it came to where it stands
 
 
 @dataclass(frozen=True)
@@ -133,6 +154,9 @@ class Picture:
     budget: str = ""  # of a budget over all clusters, how much is spent
     parts: tuple[Line, ...] = ()  # of what is rolled out within one cluster, instead of groups
     noun: str = "clusters"  # what is counted
+    created: str = ""  # when the object was
+    time: str = ""  # when it was looked at
+    reason: str = ""  # why it is in its state, for programs, where the state alone does not tell
 
     @property
     def total(self) -> int:
@@ -142,7 +166,7 @@ class Picture:
     @property
     def over(self) -> bool:
         """Whether waiting is of no use any more."""
-        return self.state in (COMPLETE, FINISHED, LEFT, "stopped", ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
+        return self.state in (COMPLETE, FINISHED, LEFT, STOPPED, ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
 
 
 _WITH_A_NOTE = f"{HEALTHY_MESSAGE}; "
@@ -173,7 +197,17 @@ def draw(subject: Subject, objects: _Objects, now: datetime, *, recalls: bool = 
         counts,
         groups,
         subject.kind.singular,
+        created=meta.creation_timestamp or "",
+        time=format_time(now),
+        reason=_reason(rollout) if state == HELD else "",
     )
+
+
+def _reason(rollout: Rollout) -> str:
+    """Return why a rollout is held, for programs."""
+    if rollout.allocations.removal.held:
+        return REMOVAL_HELD
+    return "" if _held(rollout) or missing_group(rollout) is None else "GroupMissing"
 
 
 def _state(rollout: Rollout, *, recalls: bool) -> tuple[str, str]:
@@ -302,10 +336,14 @@ def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: d
     stays = staying(removal, entry.cluster, noun)[1] if gone else ""
     message = "; ".join(filter(None, (said, stays, entry.message)))
     shown = tuple(each for each in objects.get(entry.cluster, ()) if has_it or each.preview)
-    return ClusterLine(entry.cluster, state, age, message, shown)
+    told = holding.reason if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
+    since = format_time(entry.since) if entry.since is not None else ""
+    return ClusterLine(entry.cluster, state, age, message, shown, told or entry.wait.value or entry.phase.value, since)
 
 
 def document(picture: Picture) -> JSONObject:
-    """Return a picture for programs."""
+    """Return a picture for programs; docs/cli.md says what its fields mean."""
     found: JSONObject = msgspec.to_builtins(picture)
-    return found
+    groups = [{**each, "total": sum(each["counts"].values())} for each in found["groups"]]
+    reason = picture.reason or REASONS.get(picture.state, "")
+    return {**found, "groups": groups, "reason": reason, "total": picture.total, "over": picture.over}

@@ -44,7 +44,6 @@ T = TypeVar("T")
 _ANY = RolloutStrategy()  # the engine gives all placements of a policy the strategy of that
 _LONGEST_LABEL = 63
 _WAITS = Phase.TO_APPLY.value
-ROOTS = f"!{ROOT_LABEL}"  # the label selector of policies that are no replicas
 
 
 @dataclass(frozen=True)

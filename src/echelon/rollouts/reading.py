@@ -1,10 +1,10 @@
 """Reads a rollout from a hub: all that a controller would look at, once, so that both come to the same conclusions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar, Unpack
+from typing import Any
 
 from echelon.api.base import JSONObject
 from echelon.api.controller_revisions import CONTROLLER_REVISION, ControllerRevision
@@ -19,11 +19,9 @@ from echelon.engine.rollout.references import PlacementReference, believable, re
 from echelon.engine.rollout.secret_data import restored
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import Subject, WriteOutcomes
-from echelon.kube.client import Event, ListOptions, Page, Reader, WatchOptions
+from echelon.kube.client import Reader
 from echelon.kube.errors import NotFound
 from echelon.rollouts.picture import DELETING, DISABLED, ObjectLine, Picture, draw
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,39 +75,6 @@ class Found:
         return drawn
 
 
-class OneLook:
-    """A reader that asks for nothing twice. It is for one look: what it says grows old."""
-
-    def __init__(self, client: Reader, *, contents: bool = False) -> None:
-        """With `contents`, what is in the namespaces of all clusters is kept, too."""
-        self._client = client
-        self._contents = contents
-        self._known: dict[object, asyncio.Future[Any]] = {}
-
-    async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
-        """Return one object."""
-        return await self._once((kind, name, namespace), lambda: self._client.get(kind, name, namespace))
-
-    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
-        """Return the objects of a namespace, or of all when it is empty."""
-        if (
-            kind.namespaced and not namespace and not self._contents
-        ):  # the contents of a fleet, of which everybody asks for others
-            return await self._client.list(kind, namespace, **options)
-        what = (kind, namespace, *sorted(options.items()))
-        return await self._once(what, lambda: self._client.list(kind, namespace, **options))
-
-    def watch(self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Event[T]]:
-        """Follow changes, as the reader behind this one does."""
-        return self._client.watch(kind, namespace, **options)
-
-    async def _once(self, what: object, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        if what not in self._known:
-            self._known[what] = asyncio.ensure_future(ask())
-        found: T = await self._known[what]
-        return found
-
-
 async def references(
     client: Reader, namespace: str, asked: Iterable[tuple[str, RolloutStrategy]]
 ) -> tuple[PlacementReference, ...]:
@@ -146,4 +111,5 @@ def outcomes_of(meta: ObjectMeta, conditions: Iterable[Condition]) -> WriteOutco
 
 def unbound_clusters(told: RolloutSummary | None) -> frozenset[str]:
     """Return the clusters that the controller may not write; asking for their sets takes rights that few have."""
-    return frozenset(each.cluster for each in told.clusters if each.reason == NOT_BOUND) if told else frozenset()
+    listed = told.clusters if told else []
+    return frozenset(name for each in listed if each.reason == NOT_BOUND for name in each.names)

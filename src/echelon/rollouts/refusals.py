@@ -7,3 +7,7 @@ class Refused(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class NotThere(Refused):
+    """What was named does not exist."""

@@ -13,6 +13,7 @@ from typing import Any
 from echelon.api.kinds import Kind
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout import control
+from echelon.engine.rollout.actions import note_action
 from echelon.engine.rollout.control import Annotations
 from echelon.engine.rollout.departures import listed
 from echelon.engine.rollout.evaluate import roll_out
@@ -24,9 +25,10 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Client, JSONPatch, MergePatch, WriteOptions
 from echelon.kube.errors import Conflict
 from echelon.rollouts.kinds import RolloutKind, find
-from echelon.rollouts.picture import COMPLETE, LEFT
+from echelon.rollouts.picture import COMPLETE, FAILED, LEFT, PAUSED, ROLLING_OUT, SOAKING, STOPPED, TIMED_OUT
 from echelon.rollouts.reading import Found
-from echelon.rollouts.refusals import Refused
+from echelon.rollouts.recording import Record, records_of, user_of, write_down
+from echelon.rollouts.refusals import NotThere, Refused
 
 PAUSE, RESUME, PROMOTE, APPROVE, ABORT, RETRY, UNDO = "pause", "resume", "promote", "approve", "abort", "retry", "undo"
 VERBS = (PAUSE, RESUME, PROMOTE, APPROVE, ABORT, RETRY, UNDO)
@@ -39,6 +41,14 @@ _DONE = {
     ABORT: "is aborted; a new revision or echelon rollout retry ends that",
     APPROVE: "has its approval",
 }
+_ALREADY = {
+    PAUSE: "it is paused already",
+    RESUME: "it goes on already",
+    PROMOTE: "it is promoted already",
+    RETRY: "it is tried again already",
+    ABORT: "it is aborted already",
+    APPROVE: "that is approved already",
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,7 @@ class Wish:
     groups: tuple[str, ...] = ()  # to approve; all that wait if none is named
     removal: bool = False  # to approve what is removed instead of what starts
     to_revision: int | None = None  # to undo to; the last that was complete if none is named
+    revision: str = ""  # that it is about; whatever is there if none is named
 
 
 @dataclass(frozen=True)
@@ -63,21 +74,37 @@ class Change:
     notes: tuple[str, ...] = ()  # what whoever asked should know before
     annotations: Annotations | None = None
     revision: StoredRevision | None = None  # that is brought back
+    idle: bool = False  # it would change nothing, so nothing is written
+    records: tuple[Record, ...] = ()  # what is written after it, of who did it and why
 
 
-class UnknownGroup(Refused):
+class UnknownGroup(NotThere):
     """Somebody names a group that no placement of the rollout has."""
 
 
-def change_for(wish: Wish, found: Found, entry: RolloutKind, now: datetime) -> Change:
-    """Return what to write for a wish. Raises `Refused` where it makes no sense."""
+def change_for(wish: Wish, found: Found, entry: RolloutKind, now: datetime, by: str = "") -> Change:
+    """Return what to write for a wish of a user. Raises `Refused` where it makes no sense."""
     if wish.verb == UNDO:
-        return _undo(found, entry, wish.to_revision)
+        return _by_patch(_undo(found, entry, wish.to_revision), UNDO, found, now, by)
     if wish.verb == ABORT and found.undo is not None:
-        return _abort_by_undo(found, entry, now)
+        return _by_patch(_abort_by_undo(found, entry, now), ABORT, found, now, by)
     _refuse(found, wish.verb)
     told, notes = _annotations(wish, found, now)
     meta = found.subject.metadata
+    if why := idle(wish, found, told, now):
+        return Change(
+            found.subject.kind,
+            meta.name,
+            meta.namespace,
+            MergePatch({}),
+            f"is as it was: {why}",
+            idle=True,
+            notes=notes,
+        )
+    detail = (
+        "removal" if wish.removal else ", ".join(wish.groups) or (told.get(control.APPROVED) or "").partition(":")[2]
+    )
+    told |= note_action(meta.annotations, wish.verb, by, now, revision=found.subject.revision, detail=detail)
     # They may depend on what was read, so nobody may have changed the object since.
     body = {"metadata": {"annotations": told, "uid": meta.uid, "resourceVersion": meta.resource_version}}
     kind, done = found.subject.kind, _DONE[wish.verb]
@@ -88,18 +115,44 @@ async def steer(
     client: Client, named: str, namespace: str, wish: Wish, *, dry_run: bool = False
 ) -> tuple[Found, Change]:
     """Make a wish come true; once more if somebody was faster, as the controller is with its status."""
+    by = await user_of(client)
     for _ in range(_TRIES - 1):
         with suppress(Conflict):
-            return await _try(client, named, namespace, wish, dry_run=dry_run)
-    return await _try(client, named, namespace, wish, dry_run=dry_run)
+            return await _try(client, named, namespace, wish, by, dry_run=dry_run)
+    return await _try(client, named, namespace, wish, by, dry_run=dry_run)
 
 
-async def _try(client: Client, named: str, namespace: str, wish: Wish, *, dry_run: bool) -> tuple[Found, Change]:
+async def _try(
+    client: Client, named: str, namespace: str, wish: Wish, by: str, *, dry_run: bool
+) -> tuple[Found, Change]:
     entry, found = await find(client, named, namespace)
-    change = change_for(wish, found, entry, datetime.now(UTC))
+    if wish.revision and wish.revision != found.subject.revision:
+        raise Refused(f"{found.title} has another revision by now: look at it again before you tell it anything")
+    change = change_for(wish, found, entry, datetime.now(UTC), by)
+    if change.idle:
+        return found, change
     options = WriteOptions(dry_run=dry_run)
     await client.patch(change.kind.untyped(), change.name, change.patch, change.namespace, options=options)
-    return found, change
+    trouble = "" if dry_run else await write_down(client, change.namespace, change.records)
+    return found, replace(change, notes=(*change.notes, trouble)) if trouble else change
+
+
+def idle(wish: Wish, found: Found, told: Annotations, now: datetime) -> str:
+    """Return why a verb would have no effect; nothing where it may have one, or where not all can be seen."""
+    said = found.subject.metadata.annotations
+    if told and all(said.get(name) == value for name, value in told.items()):
+        return _ALREADY[wish.verb]
+    if found.note or found.drawn is not None:
+        return ""
+    picture = found.picture(now)
+    match wish.verb:
+        case "resume" if control.PAUSED not in said and picture.state not in (STOPPED, PAUSED):
+            return "it is neither paused nor stopped"
+        case "promote" if not picture.counts.get(SOAKING):
+            return "nothing soaks"
+        case "retry" if not (picture.counts.get(FAILED) or picture.counts.get(TIMED_OUT) or control.ABORTED in said):
+            return "nothing has failed" if picture.state in (COMPLETE, ROLLING_OUT) else ""
+    return ""
 
 
 def pick(
@@ -114,7 +167,7 @@ def pick(
         if each.number == number:
             return each
     there = ", ".join(str(each.number) for each in stored) or "none"
-    raise Refused(f"{title} has no revision {number}; there are {there}")
+    raise NotThere(f"{title} has no revision {number}; there are {there}")
 
 
 def _annotations(wish: Wish, found: Found, now: datetime) -> tuple[Annotations, tuple[str, ...]]:
@@ -202,6 +255,11 @@ def _refuse(found: Found, verb: str) -> None:
     """Say why a verb means nothing for a rollout, if so."""
     if why := found.refused.get(verb):
         raise Refused(f"{verb} does nothing for {found.kind.singular} {found.title}: {why}")
+
+
+def _by_patch(change: Change, verb: str, found: Found, now: datetime, by: str) -> Change:
+    """Add who does it, which cannot be part of a patch of the spec."""
+    return replace(change, records=records_of(found, verb, change.revision, now, by))
 
 
 def _abort_by_undo(found: Found, entry: RolloutKind, now: datetime) -> Change:

@@ -26,7 +26,12 @@ def told_holdings(view: WorkSetView, now: datetime) -> dict[str, Holding]:
     if summary is None or not _is_of_present(view):
         return {}
     revision = content_of(view, roll_out(subject_of(view, {}), now)).digest
-    found = {each.cluster: _holding(each, revision) for each in summary.clusters if Phase(each.status) in _HAVING}
+    found = {
+        name: _holding(each, name, revision)
+        for each in summary.clusters
+        if Phase(each.status) in _HAVING
+        for name in each.names
+    }
     for cluster in _only_counted(view, summary):
         status = ClusterStatus(cluster, Phase.SUCCEEDED, _LONG_AGO)
         found[cluster] = Holding(cluster=cluster, revision=revision, status=status)
@@ -39,11 +44,11 @@ def _is_of_present(view: WorkSetView) -> bool:
     return all(each.observed_generation == meta.generation for each in told)
 
 
-def _holding(told: ClusterRollout, revision: str) -> Holding:
+def _holding(told: ClusterRollout, cluster: str, revision: str) -> Holding:
     since = parse_time(told.last_transition_time)
-    status = ClusterStatus(told.cluster, Phase(told.status), since)
+    status = ClusterStatus(cluster, Phase(told.status), since)
     return Holding(
-        cluster=told.cluster,
+        cluster=cluster,
         revision=revision,
         status=status,
         reason=told.reason,
@@ -55,7 +60,7 @@ def _holding(told: ClusterRollout, revision: str) -> Holding:
 
 def _only_counted(view: WorkSetView, summary: RolloutSummary) -> frozenset[str]:
     """Return the clusters that are not listed and are done; none if some of those that are not listed wait."""
-    if summary.to_apply > sum(each.status == Phase.TO_APPLY.value for each in summary.clusters):
+    if summary.to_apply > sum(len(each.names) for each in summary.clusters if each.status == Phase.TO_APPLY.value):
         return frozenset()
     placed = (ref.placement.groups.clusters for ref in view.refs if ref.placement is not None)
-    return frozenset[str]().union(*placed) - {each.cluster for each in summary.clusters}
+    return frozenset[str]().union(*placed) - {name for each in summary.clusters for name in each.names}

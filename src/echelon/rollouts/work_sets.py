@@ -10,13 +10,17 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.work import MANIFEST_WORK, ManifestCondition, ManifestWork
+from echelon.engine.rollout.reasons import names
 from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.work.aggregation import described
+from echelon.engine.work.health_told import warnings_of
 from echelon.engine.work_set.content import TEMPLATE, read_content
 from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of
 from echelon.engine.work_set.subject import choose_works, subject_of
 from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_revision, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
+from echelon.rollouts.images import images_of
 from echelon.rollouts.picture import DONE, FAILED, MOVING, ObjectLine
 from echelon.rollouts.reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.rollouts.told import UNSEEN, told_holdings
@@ -74,13 +78,31 @@ async def _works(client: Reader, label: str) -> Sequence[ManifestWork] | None:
 
 def found_work_set(view: WorkSetView, works: Sequence[ManifestWork]) -> Found:
     """Return a work set as the subject of a rollout, with what its works say of their objects."""
-    return Found(subject_of(view, choose_works(view).by_cluster), _objects(works))
+    return Found(subject_of(view, choose_works(view).by_cluster), _objects(works), note=_warned(works))
 
 
 def describe_template(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one."""
     template: Any = (revision.content or {}).get(TEMPLATE, {})
-    return {"manifests": len(template.get("workload", {}).get("manifests", []))}
+    manifests = template.get("workload", {}).get("manifests", [])
+    images = dict.fromkeys(image for each in manifests if isinstance(each, dict) for image in images_of(each))
+    return {"manifests": len(manifests), "images": ", ".join(images) or None}
+
+
+def _warned(works: Sequence[ManifestWork]) -> str:
+    """Say what servers warned of, the first of it, and how often: a field that was dropped is missed by nobody else."""
+    said = [
+        (f"{described(each.resource_meta)}: {warned}", work.metadata.namespace)
+        for work in works
+        for each in work.status.resource_status.manifests
+        if (warned := warnings_of(each.conditions))
+    ]
+    if not said:
+        return ""
+    first, clusters = min(said)[0], {cluster for _, cluster in said}
+    more = len({text for text, _ in said}) - 1
+    others = f"; and {more} more" if more else ""
+    return f"servers warn, on {names(sorted(clusters))}: {first}{others}"
 
 
 def _objects(works: Sequence[ManifestWork]) -> Mapping[str, Sequence[ObjectLine]]:
@@ -90,8 +112,12 @@ def _objects(works: Sequence[ManifestWork]) -> Mapping[str, Sequence[ObjectLine]
 def _object(manifest: ManifestCondition) -> ObjectLine:
     meta = manifest.resource_meta
     name = "/".join(filter(None, (meta.namespace, meta.name)))
-    told = {each.type: each for each in manifest.conditions}
+    told, title = {each.type: each for each in manifest.conditions}, f"{meta.kind} {name}"
     for kind, bad, state in _STATES:
         if kind in told and told[kind].status == bad:
-            return ObjectLine(f"{meta.kind} {name}", state, told[kind].message)
-    return ObjectLine(f"{meta.kind} {name}", DONE, "")
+            return ObjectLine(title, state, told[kind].message)
+    applied = told.get("Applied")
+    if applied is None or applied.status != "True":  # nobody knows yet
+        return ObjectLine(title, MOVING, applied.message if applied is not None else "not applied yet")
+    warned = warnings_of(manifest.conditions)
+    return ObjectLine(title, DONE, f"the server warns: {warned}" if warned else "")

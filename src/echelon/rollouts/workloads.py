@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from echelon.api.apps import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from echelon.api.base import JSONObject
 from echelon.api.karmada import RESOURCE_BINDING, WORK, ResourceBinding
 from echelon.api.kinds import Kind
-from echelon.api.kruise import CLONE_SET
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, ClusterGrant, RolloutLedgerStatus
 from echelon.engine.align import BadStrategy, Wait
@@ -27,7 +25,7 @@ from echelon.engine.rollout.subject import Subject
 from echelon.engine.workload.alignment import Alignment
 from echelon.engine.workload.conditions import HELD, PROGRESSING
 from echelon.engine.workload.deciding import REMOVAL_HELD
-from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY, binding_name
+from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY
 from echelon.engine.workload.plan import aligned_as, refusal_of
 from echelon.engine.workload.propagating import SCHEDULED
 from echelon.engine.workload.subject import ALL_AT_ONCE, holdings_of, passed_through, subject_of
@@ -36,10 +34,11 @@ from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.images import images_of
 from echelon.rollouts.picture import DONE, MOVING, WAITING, ObjectLine
 from echelon.rollouts.reading import Found, Template, outcomes_of, references, stored_revisions
+from echelon.rollouts.templates import TEMPLATES
 
-TEMPLATES: tuple[Kind[Any], ...] = (DEPLOYMENT, STATEFUL_SET, CLONE_SET, DAEMON_SET)
 _UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"
 
 
@@ -88,17 +87,9 @@ def _losing(binding: ResourceBinding) -> tuple[str, ...]:
     return tuple(each.name for each in binding.spec.clusters)
 
 
-def name_of_binding(name: str, template: Kind[Any]) -> str:
-    """Return the name of the binding of a template."""
-    return binding_name(name, template.kind)
-
-
 def describe_images(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one: its images."""
-    pods = (revision.content or {}).get("template")
-    spec = pods.get("spec") if isinstance(pods, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    images = [str(each.get("image", "")) for each in containers or () if isinstance(each, dict)]
+    images = dict.fromkeys(images_of((revision.content or {}).get("template")))
     return {"images": ", ".join(images) or None}
 
 

@@ -3,12 +3,14 @@
 import asyncio
 from typing import Any
 
+from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.core import CONFIG_MAP
+from echelon.api.kinds import Kind
 from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
 from echelon.kube import errors
 from tests.agent.configuration_policy.world import FAMILIES, message, policy, seen, state, template, told
-from tests.agent.world import CLUSTER, World, config_map
+from tests.agent.world import CLUSTER, Server, Way, World, config_map
 
 PRUNES: dict[str, Any] = {"pruneObjectBehavior": "DeleteIfCreated"}
 HELD = {"echelon.dev/held": "true", "echelon.dev/enforced-before": "true"}
@@ -139,5 +141,72 @@ def test_an_agent_that_dies_after_any_write_still_knows_what_it_created() -> Non
         while await tried(here, writes):
             writes += 1
         assert writes > 7
+
+    told(story)
+
+
+class Behind(Way):
+    """A way on which the first read of an object shows one of the past."""
+
+    def __init__(self, member: Server, past: JSONObject) -> None:
+        super().__init__(member)
+        self._past: JSONObject | None = past
+
+    async def get(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
+        past = self._past
+        if past is not None and (kind.plural, name) == (CONFIG_MAP.plural, past["metadata"]["name"]):
+            self._past = None
+            return past
+        return await super().get(kind, name, namespace)
+
+
+def test_a_read_of_the_past_does_not_settle_which_object_was_created() -> None:
+    """People delete what was created before the agent could tell its uid, and its successor first sees the old one."""
+
+    async def made(here: World) -> JSONObject:
+        while not await here.member.has(CONFIG_MAP, "x"):
+            await here.settle(1)
+        return await here.member.get(CONFIG_MAP, "x")
+
+    async def story(here: World) -> None:
+        here.way.refuse("create", "events", errors.Forbidden("no events"))
+        await policy(here, template(config_map("x")), settle=0, **PRUNES)
+        first = await made(here)
+        await here.member.delete(CONFIG_MAP, "x")
+        second = await made(here)
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        assert (await seen(here)).status.related_objects == [], "nothing was told of either"
+        await here.stop()
+        here.start(families=FAMILIES, member=Behind(here.member, first))
+        await here.settle(60)
+        assert await state(here) == "Compliant"
+        await policy(here, template(config_map("y")), settle=30, **PRUNES)
+        assert not await here.member.has(CONFIG_MAP, "x")
+        assert await here.member.has(CONFIG_MAP, "y")
+
+    told(story)
+
+
+def test_what_goes_while_it_is_mended_is_made_anew_and_goes_with_the_policy() -> None:
+    """Also if the agent ends before it could tell that it made the object."""
+
+    async def story(here: World) -> None:
+        await here.member.create(config_map("x", a="2"))
+        here.way.reach.delay = lambda: 1.0
+        await policy(here, template(config_map("y")), template(config_map("x", a="1")), settle=0, **PRUNES)
+        while not await here.member.has(CONFIG_MAP, "y"):
+            await here.settle(0.1)
+        await here.member.delete(CONFIG_MAP, "x")
+        while not await here.member.has(CONFIG_MAP, "x"):
+            await here.settle(0.1)
+        assert (await seen(here)).status.related_objects == [], "nothing was told yet"
+        await here.stop()
+        here.way.reach.delay = lambda: 0.0
+        here.start(families=FAMILIES)
+        await here.settle(30)
+        created = {each.object.metadata.name: each.properties for each in (await seen(here)).status.related_objects}
+        assert [name for name, each in created.items() if each is not None and each.created_by_policy] == ["x", "y"]
+        assert await end(here)
+        assert not await here.member.has(CONFIG_MAP, "x")
 
     told(story)

@@ -20,6 +20,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "groups": ("template", "rollback", "scale", "move"),
     "refused": ("template", "rollback", "scale", "knobs"),
     "lost": ("lost", "lost", "template", "scale", "knobs"),
+    "young": ("template", "rollback", "scale", "move", "add", "knobs", "pause", "cut"),
     "mix": (
         "template",
         "rollback",
@@ -64,12 +65,15 @@ def live(family: str, seed: int, *, kind: str = "", align: Callable[..., Round] 
 
 
 def _live(world: World) -> str:
-    world.plan_soon()
-    if not world.run_until(_long(world), world.complete):
-        return _story(world, "was not born")
-    world.begin()
-    world.change(template="v2", partition=min(world.later_partition, world.wish.total))
     rng = world.rng
+    world.plan_soon()
+    if world.family == "young":
+        _begin_young(world, rng)
+    elif world.run_until(_long(world), world.complete):
+        world.begin()
+        world.change(template="v2", partition=min(world.later_partition, world.wish.total))
+    else:
+        return _story(world, "was not born")
     scripts = EVENTS[world.family]
     if world.kind == "StatefulSet":
         # In order, a pod that never gets ready stops a StatefulSet for good, as it does in one cluster.
@@ -96,6 +100,21 @@ def _live(world: World) -> str:
         if world.run_until(world.now + _long(world), world.complete):
             return _rest(world)
     return _story(world, "is stuck")
+
+
+def _begin_young(world: World, rng: Random) -> None:
+    """Have another template before the first one is complete everywhere.
+
+    A cluster is away, pods take their time, or the first one does not work at all.
+    """
+    why = rng.choice(("away", "away", "slow", "slow", "broken"))
+    if why == "away":
+        _cut(world, rng)
+    elif why == "broken" and world.kind != "StatefulSet":
+        world.pace.broken.add(world.wish.template)
+    world.run_until(rng.uniform(0.0, 12.0) * rng.choice([0.2, 1.0, 5.0]), world.complete)
+    world.begin_early()
+    world.change(template="v2", partition=rng.randint(0, world.wish.total) if world.contract.has_partition else 0)
 
 
 def _long(world: World) -> float:
@@ -143,12 +162,7 @@ def _happen(world: World, rng: Random, script: str) -> None:
     elif script in ("crash", "fail"):
         _lose(world, rng, script)
     elif script == "cut":
-        name = rng.choice(list(world.members))
-        world.note(f"cut {name}")
-        world.cut.add(name)
-        world.cut_since[name] = world.now
-        world.plan_soon()
-        world.at(rng.uniform(1, 200), lambda: world.heal(name))
+        _cut(world, rng)
     elif script == "lost":
         world.note("the ledger is lost")
         world.lose_ledger()
@@ -157,6 +171,15 @@ def _happen(world: World, rng: Random, script: str) -> None:
     elif script == "pause":
         world.change(paused=True)
         world.at(rng.uniform(1, 60), lambda: world.change(paused=False))
+
+
+def _cut(world: World, rng: Random) -> None:
+    name = rng.choice(list(world.members))
+    world.note(f"cut {name}")
+    world.cut.add(name)
+    world.cut_since[name] = world.now
+    world.plan_soon()
+    world.at(rng.uniform(1, 200), lambda: world.heal(name))
 
 
 def _new_template(world: World, rng: Random, script: str) -> None:

@@ -150,7 +150,7 @@ class Oracle:
         heard, wanted = self.pending
         floor, ceiling, updated = self.limits.least_available, self.limits.most_pods, self.limits.most_updated
         self.blind -= {each.name for each in self.members if isinstance(each, Deployment) and not each.is_updating}
-        if self.clock() >= heard and self.available >= wanted.least_available and not self.blind:
+        if self.clock() >= heard and self._surely_available(heard) >= wanted.least_available and not self.blind:
             floor = wanted.least_available
         if self.most_granted() <= wanted.most_pods:
             ceiling = wanted.most_pods
@@ -159,6 +159,11 @@ class Oracle:
         self.limits = Limits(floor, ceiling, updated)
         if self.limits == wanted:
             self.pending = None
+
+    def _surely_available(self, heard: float) -> int:
+        """How many are available, but for those that were marked before a limit was heard of: they go."""
+        marked = (pod.condemned_at for each in self.members for pod in each.pods if pod.available)
+        return self.available - sum(moment is not None and moment <= heard for moment in marked)
 
     def _decided(self, member: Member, pod: Pod) -> float | None:
         """When a removal was decided, if not just now: when the pod was marked, or the cluster could last be told."""

@@ -16,7 +16,21 @@ KINDS: dict[str, tuple[type[Member], Contract]] = {
     "StatefulSet": (StatefulSet, STATEFUL_SET),
     "parallel StatefulSet": (ParallelStatefulSet, STATEFUL_SET),
 }
-FAMILIES = ("static", "template", "scale", "crash", "cut", "knobs", "pause", "groups", "refused", "lost", "mix")
+PARTITIONED = [name for name, (_, contract) in KINDS.items() if contract.has_partition]
+FAMILIES = (
+    "static",
+    "template",
+    "scale",
+    "crash",
+    "cut",
+    "knobs",
+    "pause",
+    "groups",
+    "refused",
+    "lost",
+    "young",
+    "mix",
+)
 
 
 @dataclass

@@ -62,6 +62,10 @@ def test_budgets_hold_over_all_clusters_and_nobody_is_stuck(lives: Lives) -> Non
         ("mix", 23_000_353),  # a cluster that was left was updated, and a broken template kept it
         ("knobs", 21_000_249),  # what could not be taken from one cluster was not taken from another, either
         ("groups", 33_000_156),  # a pause took pods that worked, since no more did than were wanted
+        ("groups", 51_000_153),  # a pod that was marked before more were asked for went when they were there
+        ("refused", 51_000_324),  # a StatefulSet was to be complete, and then to grow, and a partition came after that
+        ("young", 20_325),  # a StatefulSet that had stopped held units which kept it from going on with fewer
+        ("young", 20_387),  # and which kept broken clusters from being repaired
         ("groups", 41_001_967),  # eighteen pods moved one by one, where agents cannot tell, and the life was too short
     ],
 )

@@ -21,7 +21,7 @@ from echelon.engine.align.view import MemberView
 from echelon.engine.align.workload import Target, Workload
 from tests.engine.align.members import Member, Surroundings
 from tests.engine.align.oracle import Limits, Oracle
-from tests.engine.align.shapes import KINDS, Shape, Wish
+from tests.engine.align.shapes import KINDS, PARTITIONED, Shape, Wish
 
 
 class World:
@@ -38,6 +38,8 @@ class World:
     ) -> None:
         self.rng = rng = Random(f"{family} {seed}")  # noqa: S311 - a simulation
         self.family, self.seed = family, seed
+        if family == "young":  # about partitions
+            kind = kind or rng.choice(PARTITIONED)
         shape = shape or Shape.drawn(rng, kind)
         self.kind, self.pace, self.latency, self.telling = shape.kind, shape.pace, shape.latency, shape.telling
         self.lossy, self.on_deficit = shape.lossy, shape.on_deficit
@@ -66,7 +68,7 @@ class World:
         self.refusing = 0.3 if family == "refused" else 0.0  # pushes that a member's API server takes never
         self.refused: set[int] = set()
         self.ledger = Ledger()
-        self.stable = ""
+        self.stable = self.first = ""  # the template that was last complete everywhere, and the one of the first push
         self.planning = False
         self.last: Round | None = None
         self.pushes = self.rounds = self.died = 0
@@ -235,6 +237,7 @@ class World:
                 self.groups.get(name, 0),
                 open=self._is_open(name),
                 reachable=name not in self.cut,
+                first="" if self.stable else self.ledger.first or "",
             )
             for name, size in wish.sizes.items()
         }
@@ -257,6 +260,7 @@ class World:
         # Which template was complete is known from elsewhere, too: from the revisions that are kept of it.
         self.stable = self.stable if found.ledger.stable == "?" else found.ledger.stable
         self.oracle.repair(going_on=found.ledger.stalled is not None and found.ledger.stalled.repairing)
+        self.first = self.first or (self.wish.template if found.pushes else "")
         crashed = self.rng.random() < 0.03
         if self.groups:
             self._open_groups(found, closed)
@@ -313,16 +317,17 @@ class World:
         )
 
     def _most_promised(self) -> int:
+        return sum(self._most_updated(name, member) for name, member in self.members.items())
+
+    def _most_updated(self, name: str, member: Member) -> int:
+        """Return how many pods may come to have the template. Once all have it, the member makes no others."""
         wanted = self.wish.template
-        return sum(
-            max(
-                [
-                    sum(pod.revision == wanted for pod in member.active),
-                    *(member.most_updated(each) for each in self._on_the_way(name) if each.revision == wanted),
-                ]
-            )
-            for name, member in self.members.items()
-        )
+        most, complete = sum(pod.revision == wanted for pod in member.active), False
+        for grant in sorted(self._on_the_way(name), key=lambda each: each.id):
+            if grant.revision == wanted:
+                updated = grant.replicas if complete else member.most_updated(grant)
+                most, complete = max(most, updated), complete or updated >= grant.replicas
+        return most
 
     # People and fate.
 
@@ -341,9 +346,15 @@ class World:
         self.oracle.limits = self._limits()
         self.oracle.pending = None
 
+    def begin_early(self) -> None:
+        """Not everything is there: what has to be available has to be reached first."""
+        self.oracle.limits = replace(self._limits(), least_available=-1)
+        self.oracle.pending = None
+
     def _limits(self) -> Limits:
         wish = self.wish
-        partition = min(wish.partition, wish.total) if self.stable not in ("", wish.template) else 0
+        old = self.stable or self.first
+        partition = min(wish.partition, wish.total) if old not in ("", wish.template) else 0
         unavailable = min(wish.unavailable, wish.total)
         return Limits(wish.total - unavailable, wish.total + wish.surge, wish.total - partition if partition else None)
 

@@ -63,6 +63,13 @@ def test_a_partner_of_the_same_name_that_needs_no_change_is_preferred() -> None:
     assert not merged(existing, [{"name": "default", "namespace": "b"}]).changed
 
 
+def test_a_text_of_several_words_is_one_item_and_its_blanks_count() -> None:
+    assert not merged(["sh", "-c", "a  b "], ["a  b "]).changed
+    assert merged(["a", "b"], ["a b"]).value == ["a", "b", "a b"]
+    assert merged(["a  b "], ["a b"]).value == ["a  b ", "a b"]
+    assert likeness({"a": "b "}, {"a": "b"}) is Likeness.OTHER
+
+
 def test_lists_in_lists_have_no_order_either() -> None:
     assert not merged([["a", "b"], ["c"]], [["c"], ["b", "a"]]).changed
 

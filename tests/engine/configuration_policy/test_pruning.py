@@ -7,11 +7,20 @@ import pytest
 from echelon.api.base import JSONObject
 from echelon.api.core import CONFIG_MAP
 from echelon.engine.configuration_policy import pruning
+from echelon.engine.configuration_policy.evaluate import evaluate
 from echelon.engine.configuration_policy.names import FINALIZER, LEDGER_ANNOTATION
 from echelon.engine.configuration_policy.requests import Cause, Do, IsGone, Refusal, Request
 from echelon.engine.configuration_policy.schedule import Circumstances, next_evaluation
-from echelon.engine.plan import Create, Delete
-from tests.engine.configuration_policy.toy_cluster import WIDGET, Story, ToyCluster, config_map, story, template
+from echelon.engine.plan import Create, Delete, Patch
+from tests.engine.configuration_policy.toy_cluster import (
+    MANAGER,
+    WIDGET,
+    Story,
+    ToyCluster,
+    config_map,
+    story,
+    template,
+)
 
 CREATED, ALL = "DeleteIfCreated", "DeleteAll"
 
@@ -323,9 +332,8 @@ class Died(Exception):
     """The agent ends between a write and the status."""
 
 
-def test_an_agent_that_dies_after_a_creation_still_knows_whose_object_it_is() -> None:
-    told = pruning_story("x")
-    told.cluster.put(CONFIG_MAP, "y")
+def die_after_creating(told: Story) -> None:
+    """Let the agent create what is missing, and end before it can tell so."""
     before = told.policy
 
     def refuse(request: Request) -> Refusal | None:
@@ -340,12 +348,88 @@ def test_an_agent_that_dies_after_a_creation_still_knows_whose_object_it_is() ->
     told._remember()
     assert told.policy.status == before.status
     told.cluster.refuse = lambda _: None
+
+
+def test_an_agent_that_dies_after_a_creation_still_knows_whose_object_it_is() -> None:
+    told = pruning_story("x")
+    told.cluster.put(CONFIG_MAP, "y")
+    die_after_creating(told)
     settle(told)
     ledger = pruning.read_ledger(told.policy)
     assert ledger is not None
     assert ledger.objects == (), "the status knows it by now"
     told.end()
     assert left(told) == ["y"]
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_read_of_the_past_does_not_settle_which_object_was_created(known: bool, held: bool) -> None:
+    """Under one intent two were made, for people deleted the first; it is the second that has to go."""
+    told = pruning_story("x")
+    if known:
+        settle(told)
+        told.cluster.drop(CONFIG_MAP, "x")
+    place = ("configmaps", "default", "x")
+    die_after_creating(told)
+    first = told.cluster.objects.pop(place)
+    die_after_creating(told)
+    told.cluster.past[place] = first
+    if held:
+        told.annotate(held="true", enforced_before="true")
+        relist(told, "x", remediationAction="inform")
+    told.evaluate()
+    told.cluster.past.clear()
+    if held:
+        told.annotate(held="")
+    relist(told, "y", remediationAction="enforce")
+    settle(told)
+    assert left(told) == ["y"]
+
+
+def test_what_could_not_be_confirmed_is_asked_again_whatever_the_interval() -> None:
+    told = pruning_story("x", evaluationInterval={"compliant": "never"})
+    die_after_creating(told)
+    away = Refusal(Cause.TROUBLE, "the server is away")
+    told.cluster.refuse = lambda request: away if isinstance(request, IsGone) else None
+    evaluation = told.cluster.carry_out(evaluate(told.policy, told.now, MANAGER))
+    assert evaluation.failed
+    told.evaluate()
+    assert told.state == "Compliant"
+    assert "will not be evaluated again" not in told.policy.status.history[0].message
+    told.cluster.refuse = lambda _: None
+    assert not told.cluster.carry_out(evaluate(told.policy, told.now, MANAGER)).failed
+    settle(told)
+    told.end()
+    assert left(told) == []
+
+
+@pytest.mark.parametrize("behaviour", [CREATED, ALL, "None"])
+def test_what_goes_while_it_is_mended_is_made_anew_and_remembered_before(behaviour: str) -> None:
+    told = story(template(config_map("x", data={"a": "1"})), pruneObjectBehavior=behaviour)
+    settle(told)
+    told.live(CONFIG_MAP, "x")["data"] = {"a": "2"}
+    writes = list[str]()
+
+    def meddle(request: Request) -> Refusal | None:
+        if isinstance(request, Do) and isinstance(request.write, Patch):
+            told.cluster.drop(CONFIG_MAP, "x")
+        if isinstance(request, Do) and isinstance(request.write, Create):
+            told.cluster._answer(request)
+            writes.extend(told.cluster.writes)
+            raise Died
+        return None
+
+    told.cluster.refuse = meddle
+    with pytest.raises(Died):
+        told.evaluate()
+    remembered = [] if behaviour == "None" else ["Remember"]
+    assert writes == ["Patch ConfigMap x", *remembered, "Create ConfigMap x"]
+    told._remember()
+    told.cluster.refuse = lambda _: None
+    settle(told)
+    told.end()
+    assert left(told) == (["x"] if behaviour == "None" else [])
 
 
 def test_an_object_that_another_made_while_we_were_about_to_is_not_ours() -> None:

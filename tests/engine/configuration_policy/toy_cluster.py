@@ -64,6 +64,7 @@ class ToyCluster:
     requests: list[Request] = field(default_factory=list)
     refuse: Callable[[Request], Refusal | None] = lambda _: None
     stuck: set[str] = field(default_factory=set)  # names of objects that a finalizer keeps
+    past: dict[Place, JSONObject] = field(default_factory=dict)  # what reads of an object show, while they are behind
     memory: Remember | None = None
     _versions: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -103,7 +104,8 @@ class ToyCluster:
                 found = [each["metadata"] for (plural, _, _), each in self.objects.items() if plural == "namespaces"]
                 return [NamespaceFacts(each["name"], each.get("labels") or {}) for each in found]
             case Get(kind, namespace, name):
-                return copy.deepcopy(self.get(kind, name, namespace))
+                seen = self.past.get((kind.plural, namespace, name))
+                return copy.deepcopy(seen or self.get(kind, name, namespace))
             case IsGone(kind, namespace, name, uid):
                 there = self.get(kind, name, namespace)
                 return there is None or uid not in ("", there["metadata"]["uid"])
@@ -185,7 +187,7 @@ class Story:
         self.cluster.writes.clear()
         evaluation = self.cluster.carry_out(evaluate(self.policy, self.now, MANAGER))
         self._remember()
-        told = conclude(self.policy, evaluation, MANAGER, self.now)
+        told = conclude(self.policy, evaluation, self.now)
         # As a server stores it, and as it is read again.
         stored = msgspec.convert(msgspec.to_builtins(told.status), type(told.status))
         assert stored == told.status

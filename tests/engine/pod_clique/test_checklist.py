@@ -1,28 +1,17 @@
 """The list of what Grove's tests check is whole, and what it names is there."""
 
-import ast
-from functools import cache
-from pathlib import Path
-
 import pytest
 
 from tests.engine.pod_clique.checklist import BUGS, NUMBERED, PAGE, Line, read, render
+from tests.named_tests import is_there
 
-TESTS = Path(__file__).parents[2]
 LIST = read()
-
-
-@cache
-def names_in(file: str) -> frozenset[str]:
-    tree = ast.parse((TESTS / file).read_text())
-    found = [each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return frozenset(name for name in found if name.startswith("test_"))
 
 
 @pytest.mark.parametrize("section", LIST.sections)
 def test_every_line_has_an_answer_that_is_there(section: str) -> None:
     def faults(line: Line) -> list[str]:
-        missing = [test for test in line.tests if test.split("::")[1] not in names_in(test.split("::")[0])]
+        missing = [test for test in line.tests if not is_there(test)]
         unknown = [each for each in line.differs if each not in LIST.differences]
         unanswered = [] if bool(line.tests) != bool(line.not_here) else ["needs tests, or a reason"]
         return [f"{line.id}: {each}" for each in (*missing, *unknown, *unanswered)]

@@ -110,8 +110,8 @@ def test_so_many_go_as_are_too_many_and_the_floor_holds(
         "spec": {"roleName": "a", "podSpec": {"containers": []}, "replicas": replicas, "minAvailable": minimum},
     }
     standing = clique_standing(wanted, read_clique(body, pods), TEMPLATES.current["a"])
-    ledger = clique_ledger(standing, datetime.now(tz=BEGIN.tzinfo))
-    gone = excess_pods(standing, TEMPLATES, ledger, on_delete=on_delete)
+    budget = clique_ledger(standing, datetime.now(tz=BEGIN.tzinfo))
+    gone = excess_pods(standing, TEMPLATES, budget, on_delete=on_delete)
     assert len(gone) == max(0, len(pods) - replicas)
     kept = [each for each in pods if each not in gone]
     ready = sum(each.ready for each in pods)

@@ -6,8 +6,9 @@ import pytest
 
 from echelon.api.times import format_time
 from echelon.engine.rollout.history import LIMIT, RevisionHistory, load
-from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.rollout.stored_revision import CAUSE_ANNOTATION, StoredRevision
 from tests.engine.rollout.notation import NOW
+from tests.engine.work_set.world import World
 
 
 def stored(number: int, name: str, hour: int | None = None) -> StoredRevision:
@@ -55,6 +56,12 @@ def test_the_oldest_go_but_not_the_present_nor_the_one_to_go_back_to() -> None:
     assert len(kept) - len(gone) == LIMIT
 
 
+def test_what_is_in_use_stays_however_old_it_is() -> None:
+    kept = [stored(number, f"r{number}") for number in range(1, 14)]
+    gone = load(kept, "r13", in_use={"r1", "r4"}).obsolete
+    assert [one.number for one in gone] == [2, 3, 5]
+
+
 def test_nothing_goes_within_the_limit() -> None:
     assert history("r1", *((number, f"r{number}", None) for number in range(1, 11))).obsolete == ()
 
@@ -62,3 +69,35 @@ def test_nothing_goes_within_the_limit() -> None:
 def test_a_limit_that_is_too_small_keeps_what_is_needed() -> None:
     kept = history("c", (1, "a", 1), (2, "b", None), (3, "c", None), limit=1)
     assert [one.revision for one in kept.obsolete] == ["b"]
+
+
+def causes(world: World) -> list[str | None]:
+    """Return why each stored revision was wanted, oldest first."""
+    by_number = sorted(world.revisions.values(), key=lambda each: int(each["revision"]))
+    return [each["metadata"].get("annotations", {}).get(CAUSE_ANNOTATION) for each in by_number]
+
+
+def test_a_revision_is_stored_with_its_cause_also_if_that_is_told_later() -> None:
+    world = World.of([("", ["a"])])
+    world.annotations[CAUSE_ANNOTATION] = "first try"
+    world.settle()
+    assert causes(world) == ["first try"]
+    world.upgrade("2")
+    world.settle()
+    world.annotations[CAUSE_ANNOTATION] = "second try"  # as with kubectl annotate
+    world.settle()
+    assert causes(world) == ["first try", "second try"]
+    del world.annotations[CAUSE_ANNOTATION]
+    world.settle()
+    assert causes(world) == ["first try", None]
+
+
+def test_a_cause_is_cut_and_written_once() -> None:
+    world = World.of([("", ["a"])])
+    world.annotations[CAUSE_ANNOTATION] = "x" * 5000
+    world.settle()
+    [stored_cause] = causes(world)
+    assert len(stored_cause or "") == 1000
+    versions = world.versions
+    world.settle()
+    assert world.versions == versions

@@ -60,7 +60,7 @@ def test_a_placement_that_selects_nobody_any_more_takes_nothing_away() -> None:
     assert world.told().summary.total == 6
     rollout = world.told().rollout
     assert rollout is not None
-    assert [(each.cluster, each.reason) for each in rollout.clusters] == [(name, "RemovalHeld") for name in SIX]
+    assert [(each.names, each.reason) for each in rollout.clusters] == [(tuple(SIX), "RemovalHeld")]
 
 
 def test_what_was_held_is_forgotten_when_clusters_are_selected_again() -> None:
@@ -257,7 +257,7 @@ def test_a_cluster_that_leaves_while_it_is_fine_is_forgotten() -> None:
     assert world.ending() == ["a"]
     rollout = world.told().rollout
     assert rollout is not None
-    assert "a" not in {each.cluster for each in rollout.clusters}
+    assert "a" not in {name for each in rollout.clusters for name in each.names}
 
 
 def test_a_cluster_of_no_bound_set_starts_nothing_and_loses_nothing() -> None:

@@ -22,7 +22,7 @@ def said(world: World, kind: str) -> tuple[str, str]:
 def entry(world: World, cluster: str) -> tuple[str, str]:
     rollout = world.told().rollout
     assert rollout is not None
-    return next((each.status, each.reason) for each in rollout.clusters if each.cluster == cluster)
+    return next((each.status, each.reason) for each in rollout.clusters if cluster in each.names)
 
 
 def counts(world: World) -> dict[str, int]:
@@ -270,8 +270,11 @@ def test_the_list_is_bounded_and_begins_with_the_worst() -> None:
     world.settle()
     rollout = world.told().rollout
     assert rollout is not None
-    assert [each.cluster for each in rollout.clusters][:3] == ["c0140", "c0145", "c0000"]
-    assert len(rollout.clusters) == MAX_LISTED_CLUSTERS
+    # Of those that are fine there is one line, however many they are.
+    assert [each.cluster for each in rollout.clusters] == ["c0140", "c0145", "c0000"]
+    assert sum(len(each.names) for each in rollout.clusters) == MAX_LISTED_CLUSTERS
+    assert rollout.clusters[2].names == tuple(names[: MAX_LISTED_CLUSTERS - 2])
+    assert (rollout.state, rollout.done) == ("Progressing", "148/150")
     assert (rollout.succeeded, rollout.failed, rollout.progressing) == (148, 1, 1)
 
 
@@ -344,3 +347,23 @@ def test_in_brief_only_a_condition_that_turns_over_is_told() -> None:
     assert world.plan().status is not None
     world.report("b")
     assert plan(world.view(), world.now, brief=True).status is not None
+
+
+def test_one_word_says_where_a_rollout_stands() -> None:
+    world = World.of([("", ["a", "b"])], progressive(maxConcurrency=1))
+
+    def told() -> tuple[str, str]:
+        rollout = world.told().rollout
+        assert rollout is not None
+        return rollout.state, rollout.done
+
+    world.settle()
+    assert told() == ("Progressing", "0/2")
+    world.report("a", degraded="True")
+    world.settle()
+    assert told() == ("MaxFailuresExceeded", "0/2")
+    world.report("a")
+    world.settle()
+    world.report("b")
+    world.settle()
+    assert told() == ("Complete", "2/2")

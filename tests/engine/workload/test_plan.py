@@ -24,7 +24,7 @@ from echelon.engine.align import ClusterLedger, Ledger, MemberView, Round, Workl
 from echelon.engine.plan import Create, Patch, Plan, Together, Write
 from echelon.engine.rollout.control import PAUSED
 from echelon.engine.workload import alignment
-from echelon.engine.workload.manifests import base_of
+from echelon.engine.workload.manifests import base_of, binding_notes
 from echelon.engine.workload.names import BINDING_FINALIZER, MADE_BY, POLICY_NAME, PROPAGATION, PUSH_ID
 from echelon.engine.workload.overriding import Overridden
 from echelon.engine.workload.plan import plan
@@ -102,6 +102,7 @@ def reported(found: Plan, version: int = 1) -> dict[str, WorkView]:
             "uid": cluster,
             "resourceVersion": "1",
             "generation": version,
+            "annotations": binding_notes(binding({})),
         }
         applied = {
             "type": "Applied",

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from math import inf
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from echelon.api.apps import DEPLOYMENT
 from echelon.fleet.loop import run, running
 from echelon.fleet.member.fleet import Fleet
-from echelon.fleet.member.fleet_spec import DEFAULT, BadFleetSpec, profiles
+from echelon.fleet.member.fleet_spec import CLAUSES, DEFAULT, BadFleetSpec, Clause, profiles
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import Pace, Profile
 from echelon.fleet.member.trouble import ImageError, Offline, SlowStart
@@ -158,3 +159,20 @@ def test_nodes_keep_quiet_unless_they_are_asked_to_say_that_they_live() -> None:
 
     assert beats(0.0) == 0
     assert beats(10.0) == 6
+
+
+@pytest.mark.parametrize("clause", CLAUSES, ids=lambda each: each.form)
+def test_every_clause_is_understood_as_help_writes_it(clause: Clause) -> None:
+    text = re.sub(r"\bN\b", "3", clause.form.replace("PATTERN", "*").replace("NAME", "a.example/b"))
+    before = profiles("4 clusters")
+    assert profiles(f"4 clusters; {text}") != before or clause.form == "no troubles"
+    if clause.is_trouble:
+        (late,) = {each for member in profiles(f"{text} on all from 5 to 6") for each in member.script.troubles}
+        assert (late.begin, late.end) == (5.0, 6.0)
+
+
+def test_what_comes_later_replaces_what_was_said_before_and_troubles_add_up() -> None:
+    spec = "4 clusters; regions eu/us; slow starts on all; canary label on 2; regions ap; offline on all"
+    assert {each.region for each in profiles(spec)} == {"ap"}
+    assert all(len(each.script.troubles) == 2 for each in profiles(spec))
+    assert not any(each.script.troubles for each in profiles(f"{spec}; no troubles"))

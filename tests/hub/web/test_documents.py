@@ -53,7 +53,7 @@ def test_aggregated_discovery_says_the_same(api: Api) -> None:
     core = asking.ok("GET", "/api")["items"][0]["versions"][0]["resources"]
     pods = next(resource for resource in core if resource["resource"] == "pods")
     assert pods["responseKind"] == {"group": "", "version": "v1", "kind": "Pod"}
-    assert {sub["subresource"] for sub in pods["subresources"]} == {"status", "binding", "eviction"}
+    assert {sub["subresource"] for sub in pods["subresources"]} == {"status", "binding", "eviction", "log"}
 
 
 @pytest.mark.parametrize("path", ["/apis/nope", "/apis/apps/v9", "/api/v2", "/openapi/v3/apis/nope/v1"])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from echelon.hub.web.http import to_the_end
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.web.shares import Shares
 from echelon.kube.errors import TooManyRequests
 

@@ -148,7 +148,7 @@ class ConfigurationPolicyReconciler:
     ) -> ConfigurationPolicy:
         """Tell what came of an evaluation; return the policy as it is then."""
         asked = policy.metadata.annotations.get(RETRIED_ANNOTATION, "")
-        conclusion = conclude(policy, evaluation, MANAGER, now)
+        conclusion = conclude(policy, evaluation, now)
         known = timeless(conclusion.status) == state.sent and timeless(policy.status) == state.kept
         news = conclusion.is_news and not known
         policy = await self._tell(policy, state, conclusion, write=news or asked != state.seen.retried_at)
@@ -173,7 +173,8 @@ class ConfigurationPolicyReconciler:
 
         async def remember(memory: Remember) -> None:
             nonlocal confirmed
-            await self._policies.patch(policy, {"metadata": _metadata(policy, memory)})
+            known = self._newest(policy) if confirmed else policy
+            await self._policies.patch(known, {"metadata": _metadata(known, memory)})
             confirmed = True
 
         async def before_write() -> None:

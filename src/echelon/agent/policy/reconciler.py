@@ -14,7 +14,7 @@ from echelon.agent.manifest_result import is_namespace_terminating, is_transient
 from echelon.agent.policy.child_kinds import BY_POLICY
 from echelon.agent.policy.copies import Copies
 from echelon.agent.policy.replicas import Replicas
-from echelon.agent.policy.template_objects import Outcome, TemplateObjects
+from echelon.agent.policy.template_objects import TemplateObjects, TemplateProgress
 from echelon.api.base import JSONObject
 from echelon.api.core import EVENT, Event
 from echelon.api.keys import Key
@@ -142,7 +142,7 @@ class PolicyReconciler:
         meta = event.metadata
         return self._events.shows(Key(meta.namespace, meta.name), meta.resource_version)
 
-    async def _tell_news(self, copy: PolicyDocument, outcome: Outcome) -> list[TemplateState]:
+    async def _tell_news(self, copy: PolicyDocument, outcome: TemplateProgress) -> list[TemplateState]:
         """Report the trouble of templates by events; return their states with that."""
         states: list[TemplateState] = []
         now = self._clock.now()

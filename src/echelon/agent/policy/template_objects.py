@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Outcome:
+class TemplateProgress:
     """How far the templates of a policy are; `error` is what stands in the way for now, if there is something."""
 
     sync: TemplateSync = field(default_factory=TemplateSync)
@@ -71,12 +71,12 @@ class TemplateObjects:
         self._read_templates.pop(name, None)
         self._watches.watch((POLICY.kind, name), ())
 
-    async def sync(self, policy: PolicyDocument, events: Sequence[Event]) -> Outcome:
+    async def sync(self, policy: PolicyDocument, events: Sequence[Event]) -> TemplateProgress:
         """Bring the objects of a policy's templates as far as possible."""
         templates = self._templates(policy)
         kinds = await self._usable(templates)
         compliance = await self._compliance(policy, templates)
-        outcome, refused = Outcome(), dict[str, str]()
+        outcome, refused = TemplateProgress(), dict[str, str]()
         for _ in range(_MOST_ROUNDS):
             children = self._children(policy.metadata.name, templates)
             kept = {key: self._kept[key] for key in children if key in self._kept}
@@ -101,7 +101,7 @@ class TemplateObjects:
                 await self._write_one(delete_child(child), None)
         return not own
 
-    async def _write(self, planned: TemplateWrites, outcome: Outcome, refused: dict[str, str]) -> None:
+    async def _write(self, planned: TemplateWrites, outcome: TemplateProgress, refused: dict[str, str]) -> None:
         """Make some writes. What the cluster does not take is told of the template; other trouble may pass."""
         try:
             for write in planned.writes:

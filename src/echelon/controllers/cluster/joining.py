@@ -15,7 +15,7 @@ from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.controllers.cluster.certificate_requests import asked_of, decided, known_of
 from echelon.controllers.context import ControllerContext
-from echelon.engine.joining import Asked, Judgement, Verdict, judge
+from echelon.engine.joining import Answer, Asked, Judgement, judge
 from echelon.engine.plan import NOTHING, Action, Emit, Patch, Plan, Reference
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
@@ -61,15 +61,15 @@ def _answer(
 ) -> Iterable[Action]:
     meta = request.metadata
     about = Reference(CERTIFICATE_SIGNING_REQUEST, meta.name, "", meta.uid)
-    if found.verdict is Verdict.DENY:
+    if found.verdict is Answer.DENY:
         yield decided(request, approved=False, reason="Refused", why=found.why, now=now)
         note = f"{asked.user} asked for a certificate and did not get it: {found.why}"
         yield Emit(about, "CertificateRefused", "Deny", note, "Warning")
-    if found.verdict is Verdict.ACCEPT and cluster is not None:
+    if found.verdict is Answer.ACCEPT and cluster is not None:
         yield Patch.of(MANAGED_CLUSTER, cluster.metadata, {"spec": {"hubAcceptsClient": True}})
         seen = Reference(MANAGED_CLUSTER, cluster.metadata.name, "", cluster.metadata.uid)
         yield Emit(seen, "Accepted", "Accept", f"{asked.cluster} is accepted: {found.why}")
-    if found.verdict in (Verdict.APPROVE, Verdict.ACCEPT):
+    if found.verdict in (Answer.APPROVE, Answer.ACCEPT):
         yield decided(request, approved=True, reason="Approved", why=found.why, now=now)
 
 

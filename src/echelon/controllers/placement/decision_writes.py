@@ -6,7 +6,6 @@ preconditions, owners, and events.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from echelon.api.base import JSONObject
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement
@@ -48,7 +47,8 @@ def decision_writes(
 ) -> DecisionWrites:
     """Return the actions that lead to the desired decisions, each write followed by the events about it."""
     publication = publication_of(placement, current, desired)
-    translation = _Translation(placement, schedule, current, desired)
+    listed = (each.name for stage in publication.stages for each in stage if isinstance(each, WriteStatus))
+    translation = _Translation(placement, schedule, current, desired, next(listed, ""))
     stages = [translation.stage(stage) for stage in publication.stages]
     surge = None
     if publication.surge is not None:
@@ -68,6 +68,7 @@ class _Translation:
     schedule: Schedule
     current: CurrentSlices
     desired: DesiredSlices
+    first: str  # of those whose lists are written
 
     def stage(self, writes: Stage) -> tuple[Action, ...]:
         """Return the actions for writes that do not wait for each other."""
@@ -101,9 +102,10 @@ class _Translation:
                 yield status.created(self.placement, one.name)
             case WriteStatus(name):
                 yield status.updated(self.placement, name, self.schedule.outcome)
-                if self._scores is not None:
-                    related = Reference(PLACEMENT_DECISION, name, self.placement.metadata.namespace)
-                    yield replace(self._scores, related=related)
+                # Scores are those of all clusters, whichever decision is written: telling them with each would be all
+                # that people see of a placement.
+                if name == self.first and (scores := status.scored(self.placement, self.schedule)) is not None:
+                    yield scores
             case DeleteSlice(name):
                 yield status.deleted(self.placement, name)
 
@@ -139,10 +141,6 @@ class _Translation:
         """Return the uid and version of a decision; one that is created in this plan has none yet."""
         existing = self.current.decisions.get(name)
         return (existing.metadata.uid, existing.metadata.resource_version) if existing else ("", "")
-
-    @cached_property
-    def _scores(self) -> Emit | None:
-        return status.scored(self.placement, "", self.schedule)
 
 
 def _surge_event(placement: Placement, action: str, what: str) -> Emit:

@@ -20,7 +20,7 @@ from echelon.api.placement import PLACEMENT, Placement, PlacementDecision, Place
 from echelon.controllers.placement.decision_writes import DecisionWrites, decision_writes
 from echelon.controllers.placement.index import PlacementCaches, PlacementIndex, is_scheduled
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
-from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan, Verdict
+from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalCheck, RemovalPlan
 from echelon.controllers.placement.write_failures import Retry, WriteFailures
 from echelon.engine.placement import status
 from echelon.engine.placement.compiled import MAX_NAME, Unfinished
@@ -163,7 +163,7 @@ class PlacementReconciler:
         """Hear of a write that failed; return whether the next plan knows of it."""
         return self._failures.failed(key, failed)
 
-    def _wait(self, placement: Placement, verdict: Verdict) -> Plan:
+    def _wait(self, placement: Placement, verdict: RemovalCheck) -> Plan:
         """Plan nothing for now, because the caches do not know enough; say so once."""
         told = () if self._removals.waits(key_of(placement)) else (status.held(placement),)
         return RemovalPlan(told, look_again_after=LOOK_AGAIN, verdict=verdict)

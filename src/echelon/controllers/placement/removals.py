@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RemovalCheck:
     """Whether a plan has to wait for the caches, and what they know if not."""
 
     must_wait: bool
@@ -50,7 +50,7 @@ class Verdict:
 class RemovalPlan(Plan):
     """A plan that may take clusters out of decisions, and why it may."""
 
-    verdict: Verdict | None = None
+    verdict: RemovalCheck | None = None
 
 
 class RemovalBarrier(Generic[T]):
@@ -67,7 +67,7 @@ class RemovalBarrier(Generic[T]):
 
     def judge(
         self, placement: Key, decisions: Iterable[T], wanted: Collection[str], now: datetime, *, hidden: bool = False
-    ) -> Verdict:
+    ) -> RemovalCheck:
         """Tell whether a plan for these decisions, which keeps only what is wanted, has to wait.
 
         `hidden`: there are decisions that cannot be read.
@@ -75,11 +75,11 @@ class RemovalBarrier(Generic[T]):
         decisions = tuple(decisions)
         leaving = {cluster for decision in decisions for cluster in self._listed(decision) if cluster not in wanted}
         if hidden or (leaving and self._is_hidden(placement, leaving)):
-            return Verdict(must_wait=True, asked=now)
+            return RemovalCheck(must_wait=True, asked=now)
         if not any(map(self._is_behind, decisions)):
-            return Verdict(must_wait=False, asked=now, era=self._freshness.era)
+            return RemovalCheck(must_wait=False, asked=now, era=self._freshness.era)
         waited = now - self._since.get(placement, now)
-        return Verdict(
+        return RemovalCheck(
             must_wait=bool(leaving) and waited < LONGEST, asked=now, believed=bool(leaving) and waited >= LONGEST
         )
 
@@ -87,7 +87,7 @@ class RemovalBarrier(Generic[T]):
         """Whether a placement waits already."""
         return placement in self._since
 
-    def begin(self, placement: Key, verdict: Verdict | None) -> None:
+    def begin(self, placement: Key, verdict: RemovalCheck | None) -> None:
         """Hear that a plan begins to be carried out; none was asked for if it writes no decision."""
         self._eras.pop(placement, None)
         if verdict is not None and verdict.must_wait:

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Holding:
+class HeldLease:
     """Who holds such a lease, and until when if it is not renewed."""
 
     holder: str
@@ -56,11 +56,11 @@ class Rival:
         self._told = holder
         return ()
 
-    def current(self, now: datetime) -> Holding | None:
+    def current(self, now: datetime) -> HeldLease | None:
         """Return who holds such a lease; None if nobody does."""
         for lease in self.leases.values():
             spec, key = lease.spec, key_of(lease)
             until = self._since.get(key, now) + timedelta(seconds=spec.lease_duration_seconds or _SECONDS)
             if spec.holder_identity and until > now:
-                return Holding(spec.holder_identity, key, until)
+                return HeldLease(spec.holder_identity, key, until)
         return None

@@ -3,7 +3,7 @@
 A cache that hears nothing may be up to date or behind, and learns which of both about once a minute. Nobody wants to
 wait a minute for the end of what a deselected cluster holds. A list that names no version is answered with what is
 committed when it is asked, so one such list of a placement's decisions tells what a cache alone does not: whether it
-has everything. The same goes for reading one object. A replica that lags answers with less, and gives itself away
+has everything. The same goes for a list of one object. A replica that lags answers with less, and gives itself away
 where a cache has come further: such an answer is none.
 
 What was answered is a fact with a version, for the next plan to look at. Nothing is asked that nobody waits for, of one
@@ -152,14 +152,19 @@ class ConsistentReader:
             page = await self._reader.list(PLACEMENT_DECISION, key.namespace, labels=f"{PLACEMENT_LABEL}={name}")
             decisions[name] = {each.metadata.name: each.metadata.resource_version for each in page.items}
             versions.append(page.resource_version)
-        version = ""
+        placements = {name: await self._placement(name, key.namespace) for name in names}
+        # The object as a list, too: one object alone does not tell how new the answer is, and not all name a placement.
+        itself = await self._reader.list(self._kind, key.namespace, fields=f"metadata.name={key.name}")
+        versions.append(itself.resource_version)
+        version = versions[0]
         for each in versions:
-            version = each if not version or newer(version, each) else version
+            version = each if newer(version, each) else version
         if any(each.isdigit() and newer(each, version) for each in reached):
             raise Unavailable(f"the server answered with version {version}, which is older than what is known")
-        placements = {name: await self._placement(name, key.namespace) for name in names}
-        found = await self._reader.get(self._kind, key.name, key.namespace)
-        return ConsistentRead(version, asked, found["metadata"].get("generation", 0), placements, decisions, others)
+        if not itself.items:
+            raise NotFound(f"there is no {self._kind.kind} {key.name} in namespace {key.namespace}")
+        generation = itself.items[0]["metadata"].get("generation", 0)
+        return ConsistentRead(version, asked, generation, placements, decisions, others)
 
     async def _placement(self, name: str, namespace: str) -> str:
         try:

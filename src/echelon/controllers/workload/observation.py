@@ -1,6 +1,6 @@
 """Reads all that is known of a binding into one value that does not change any more."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -47,7 +47,7 @@ from echelon.engine.workload.names import (
 from echelon.engine.workload.removal import plan_gone
 from echelon.engine.workload.subject import ALL_AT_ONCE
 from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
-from echelon.engine.workload.works import WorkView, owner_of
+from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.cache import key_of
 from echelon.kube.freshness import Freshness
 from echelon.kube.informer import Informer
@@ -91,12 +91,14 @@ class WorkloadObserver:
         """Return what is known of a binding; `confirmed`: this process has written it, and so has seen its present."""
         caches, bound, resource = self._caches, self._indexes.bound, found.spec.resource
         template, problem = self._template(key, resource)
-        named = work_name(resource.namespace, resource.name, resource.kind)
-        works = self._indexes.holdings.of(key, named)
+        named = works_of(found)
+        taken = self._taken_by_others(key)
         ledger = self._ledger(key)
         placement, strategy_problem, known = self._placement(key, found, now)
         listed = frozenset(each.name for each in found.spec.clusters)
         granted = ledger.ledger.clusters.keys() if ledger is not None and ledger.ledger is not None else set[str]()
+        own, foreign = self._claimed(key, named, listed, granted)
+        works = {**self._indexes.holdings.of(key, named, taken), **own}
         having = frozenset(works) | granted
         departed = having - listed
         held = {works[each].uid: works[each] for each in departed & works.keys()}
@@ -110,8 +112,8 @@ class WorkloadObserver:
             problem,
             ledger,
             works,
-            self._foreign(key, named, listed),
-            self._indexes.holdings.strange(key, named),
+            foreign,
+            self._indexes.holdings.strange(key, named, taken),
             self._rival(found),
             override=caches.overrides.within(resource.namespace),
             placement=placement,
@@ -143,7 +145,7 @@ class WorkloadObserver:
         """Return what is to be done about the works of a binding that is gone, if that is certain."""
         if key in self._caches.bindings.unreadable:
             return NOTHING
-        works = self._indexes.holdings.of(key, "").values()
+        works = self._indexes.holdings.of(key, "", self._taken_by_others(key)).values()
         # Whoever wrote a work after all that is known of bindings may have seen one of that name.
         reached = self._caches.bindings.reached
         certain = [each for each in works if not newer(each.version, reached)]
@@ -236,14 +238,36 @@ class WorkloadObserver:
                 found[name] = why
         return found
 
-    def _foreign(self, key: Key, name: str, clusters: Iterable[str]) -> dict[str, str]:
-        """Return the clusters where a work of our name is there that is not of this binding, and whose it is."""
-        found = {}
+    def _taken_by_others(self, key: Key) -> Callable[[str], bool]:
+        """Tell of names of works whether another binding has works of that name.
+
+        What a work says of itself its agent may write. Which template a binding has, and so how its works are called,
+        it may not.
+        """
+        bindings = self._caches.bindings
+
+        def taken(name: str) -> bool:
+            return any(key_of(each) != key for each in bindings.by_index("work", name) if _is_within(each))
+
+        return taken
+
+    def _claimed(
+        self, key: Key, name: str, clusters: Iterable[str], granted: Collection[str]
+    ) -> tuple[dict[str, WorkView], dict[str, str]]:
+        """Return the works of our name that say that they are of somebody else: ours, and where they are not, whose.
+
+        They are ours where the ledger has something granted, and nobody else has works of that name.
+        """
+        own, foreign = dict[str, WorkView](), dict[str, str]()
         for cluster in clusters:
             work = self._caches.works.get(Key(execution_namespace(cluster), name))
-            if work is not None and (owner := owner_of(work)) != key:
-                found[cluster] = f"binding {owner}" if owner is not None else "nobody that it names"
-        return found
+            if work is None or (owner := owner_of(work)) == key:
+                continue
+            if cluster in granted and not self._taken_by_others(key)(name):
+                own[cluster] = read_work(work)
+            else:
+                foreign[cluster] = f"binding {owner}" if owner is not None else "nobody that it names"
+        return own, foreign
 
     def _rival(self, binding: ResourceBinding) -> str:
         """Return the name of the binding that was the first of its template, if this one was not."""
@@ -266,6 +290,12 @@ class WorkloadObserver:
                 message = f"the work {meta.name} is there and cannot be read: {misfit.why}"
                 found[cluster] = UnreadableHolding(since, message)
         return found
+
+
+def works_of(binding: ResourceBinding) -> str:
+    """Return the name of the works of a binding."""
+    resource = binding.spec.resource
+    return work_name(resource.namespace, resource.name, resource.kind)
 
 
 def _is_within(binding: ResourceBinding) -> bool:

@@ -16,7 +16,7 @@ from echelon.controllers.rollout.assembling import COLLECT_SECONDS, RolloutParts
 from echelon.controllers.rollout.metrics import RolloutMetrics, RolloutStatus
 from echelon.controllers.rollout.reconciler import RolloutReconciler, is_asked_for
 from echelon.controllers.workload import override_policies, template_caches
-from echelon.controllers.workload.observation import Caches, WorkloadObserver, unreachable
+from echelon.controllers.workload.observation import Caches, WorkloadObserver, unreachable, works_of
 from echelon.controllers.workload.override_policies import OverridePolicies
 from echelon.controllers.workload.template_caches import TemplateCaches, resource_of, resources_of
 from echelon.controllers.workload.work_index import WorkIndex
@@ -40,8 +40,8 @@ OPTIONAL_KINDS = template_caches.OPTIONAL_KINDS
 
 
 def bindings_informer(context: ControllerContext) -> Informer[ResourceBinding]:
-    """Return the cache of bindings, by template and by cluster."""
-    return context.informer(RESOURCE_BINDING, indexers={"template": _template, "cluster": _clusters})
+    """Return the cache of bindings, by template, by cluster and by the name of their works."""
+    return context.informer(RESOURCE_BINDING, indexers={"template": _template, "cluster": _clusters, "work": _works})
 
 
 def workloads_controller(context: ControllerContext) -> Controller:
@@ -199,6 +199,10 @@ def _users_of(caches: Caches, placement: Key) -> list[Key]:
 
 def _template(binding: ResourceBinding) -> Iterable[tuple[str, str, str, str]]:
     return (resource_of(binding.spec.resource),)
+
+
+def _works(binding: ResourceBinding) -> Iterable[str]:
+    return (works_of(binding),)
 
 
 def _clusters(binding: ResourceBinding) -> Iterable[str]:

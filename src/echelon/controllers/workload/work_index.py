@@ -4,7 +4,7 @@ A binding is planned whenever one of its clusters reports, so a work is read whe
 at. The index is compared with the cache from time to time.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -24,23 +24,26 @@ class WorkIndex:
         self._works = works
         self._views: dict[Key, dict[Key, WorkView]] = {}  # of each binding, by the key of the work
 
-    def of(self, key: Key, name: str) -> Mapping[str, WorkView]:
+    def of(self, key: Key, name: str, taken: Callable[[str], bool]) -> Mapping[str, WorkView]:
         """Return the works of a binding by cluster, as they are now; where there are two, the one that has the name.
 
-        One with another name is of a template that the binding named before, if its name says so.
+        One with another name is of a template that the binding named before, if its name says so and is not taken: no
+        other binding has works of that name.
         """
         found: dict[str, WorkView] = {}
         for each in self._views.get(key, {}).values():
-            if each.name == name or (each.cluster not in found and each.may_be_of(key)):
+            if each.name == name or (each.cluster not in found and each.may_be_of(key) and not taken(each.name)):
                 found[each.cluster] = each
         return found
 
-    def strange(self, key: Key, name: str) -> tuple[str, ...]:
+    def strange(self, key: Key, name: str, taken: Callable[[str], bool]) -> tuple[str, ...]:
         """Return the works that say they are of a binding whose works have a name, and cannot be."""
-        views = self._views.get(key, {}).values()
-        return tuple(
-            sorted(f"{each.cluster}/{each.name}" for each in views if each.name != name and not each.may_be_of(key))
+        strange = (
+            each
+            for each in self._views.get(key, {}).values()
+            if each.name != name and not (each.may_be_of(key) and not taken(each.name))
         )
+        return tuple(sorted(f"{each.cluster}/{each.name}" for each in strange))
 
     def changed(self, delta: Delta[Work]) -> Collection[Key]:
         """Follow a work; return the bindings to which the change means something."""

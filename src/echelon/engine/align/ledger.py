@@ -142,6 +142,8 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
     next_push: int = 1
     clusters: dict[str, ClusterLedger] = {}
     stable: str = ""  # the template that was last complete everywhere
+    # The one that clusters were born with: the old one for a partition, until some was complete. Left out if not known.
+    first: str | msgspec.UnsetType = msgspec.UNSET
     stalled: Stalled | None = None
 
     @classmethod
@@ -189,7 +191,7 @@ class Ledger(msgspec.Struct, frozen=True, rename="camel"):
         """Return it without clusters whose workload is gone, or that are written off."""
         gone = frozenset(names)
         kept = {name: each for name, each in self.clusters.items() if name not in gone}
-        return msgspec.structs.replace(self, clusters=kept)
+        return msgspec.structs.replace(self, clusters=kept, first=self.first if kept else msgspec.UNSET)
 
     def refused(self, cluster: str, push_id: int) -> "Ledger":
         """Return it without a grant whose write was refused for certain.

@@ -187,10 +187,21 @@ class Member:
         return self.family is Family.CLONE_SET and self.same and partition >= self.replicas - self.updated > 0
 
     @property
+    def has_stopped(self) -> bool:
+        """Whether it has updated all that the partition of its grant lets it, and is not frozen by that.
+
+        A StatefulSet is not: pods that die from the partition on come back updated.
+        """
+        grant = self.grant
+        if grant is None or self.family is not Family.STATEFUL_SET or not self.same or grant is not self.out:
+            return False
+        return grant.partition > 0 and self.updated >= grant.replicas - grant.partition
+
+    @property
     def held(self) -> tuple[int, int]:
         """The units of unavailability and of surge that its grant lets it use."""
         grant = self.grant
-        return (0, 0) if grant is None or self.is_frozen else (grant.unavailable, grant.surge)
+        return (0, 0) if grant is None or self.is_frozen or self.has_stopped else (grant.unavailable, grant.surge)
 
     def running(self, unavailable: int, surge: int, partition: int, replicas: int | None = None) -> Grant:
         """Return the grant under which the wanted revision is rolled out."""
@@ -240,23 +251,24 @@ class Member:
     def _wanted(self, *, keep_old: bool, paused: bool) -> str:
         """Return the revision that it is to have now."""
         target, out = self.target, self.out
+        if not target.open:
+            # It had better wait than be born with what was complete nowhere.
+            return target.stable or (out.revision if out else "")
         if paused and out is None:
             # A pause keeps the new template from being rolled out: here, too. A paused Deployment makes no first pods.
-            return target.stable if target.stable or self.family is Family.DEPLOYMENT else target.revision
-        if not target.open:
-            return target.stable or (out.revision if out else "")
+            return target.stable if self.family is Family.DEPLOYMENT else target.old or target.revision
         if out is not None and self.entry.view is None and not self.unknown:
             # It may have all of its pods, and nobody knows of them: what it is sent now must replace none of them, and
             # what stands still makes none, if it has none yet.
             return out.revision
-        if not keep_old or not target.stable or target.stable == target.revision:
+        if not keep_old or not target.old or target.old == target.revision:
             return target.revision
         # While a partition keeps pods old, a new cluster is born with the old template, and stays with it until it
         # has its pods: sent both at once, it would have made them all with the new one.
         if out is None:
-            return target.stable
+            return target.old
         born = self.entry.view is not None and self.entry.view.pods > 0
-        return target.stable if out.revision == target.stable and not born else target.revision
+        return target.old if out.revision == target.old and not born else target.revision
 
     def _surges_of_a_pause(self) -> list[int]:
         """A pause makes the total replicas + maxSurge: what is there, if that can be, or what was allowed."""

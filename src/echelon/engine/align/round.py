@@ -8,6 +8,7 @@ is taken back, then clusters are resized, and what is left is handed out.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from echelon.engine.align.decisions import ClusterDecision, Round, reason_for
@@ -40,7 +41,9 @@ def align(
         )
         for name in sorted(ledger.clusters.keys() | workload.targets.keys())
     }
-    partition = workload.budgets.partition if _keeps_old(workload, ledger) else 0
+    begun = any(each.grants for each in ledger.clusters.values())
+    first = ledger.first or "" if begun else workload.template
+    partition = workload.budgets.partition if _keeps_old(workload, ledger.stable or first) else 0
     members = [
         Member(
             name,
@@ -68,10 +71,12 @@ def align(
         stalled = replace(stalled, standing=(next_push + len(pushes), *stalled.standing[1:]))
     updated = (each.is_complete and (each.target.open or each.rolling) for each in members)
     complete = not pushes and all(done or _is_gone(each) for done, each in zip(updated, members, strict=True))
+    granted = {name: entry for name, entry in clusters.items() if entry.grants}
     new = Ledger(
         next_push=next_push + len(pushes),
-        clusters={name: entry for name, entry in clusters.items() if entry.grants},
+        clusters=granted,
         stable=workload.template if complete and all(each.is_updated for each in members) else ledger.stable,
+        first=first if granted and first else UNSET,
         stalled=stalled,
     )
     slack = sums.slack
@@ -89,15 +94,15 @@ def align(
 _NOTHING = ClusterLedger()
 
 
-def _keeps_old(workload: Workload, ledger: Ledger) -> bool:
-    """Tell whether there is an old template to keep pods of.
+def _keeps_old(workload: Workload, old: str) -> bool:
+    """Tell whether there is an old template to keep pods of: the one that was complete last, or else the first.
 
-    There is none before a first one was complete, nor on the way back to the one that was complete last.
+    There is none while the first one makes its way, nor on the way back to it.
     """
-    known = [each for each in workload.targets.values() if each.stable]
+    known = [each for each in workload.targets.values() if each.old]
     if known:
-        return any(each.stable != each.revision for each in known)
-    return ledger.stable not in ("", workload.template)
+        return any(each.old != each.revision for each in known)
+    return old not in ("", workload.template)
 
 
 def _entry(workload: Workload, ledger: Ledger, name: str, view: MemberView | None) -> ClusterLedger:

@@ -130,6 +130,8 @@ def _grant(sums: Sums, member: Member, divided: tuple[int, int], held: tuple[int
     for partition, (u, s) in product(_partitions(sums, member), dict.fromkeys(tried)):
         if not member.contract.may_run(u, s) or member.stands_still(partition):
             continue
+        if member.has_stopped and member.grant is not None and partition >= member.grant.partition:
+            continue  # it goes on only with a lower one
         grant = member.running(u, s, partition)
         if member.grant is not None and grant.permits_as_much_as(member.grant):
             continue

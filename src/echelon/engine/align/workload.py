@@ -31,6 +31,12 @@ class Target:
     open: bool = True
     reachable: bool = True
     reason: str = ""  # why nothing is sent, for people, where it is not that the cluster cannot be reached
+    first: str = ""  # of the template that the workload began with, until one was complete everywhere
+
+    @property
+    def old(self) -> str:
+        """The template that a partition keeps pods of."""
+        return self.stable or self.first
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from echelon.engine.configuration_policy import pruning
 from echelon.engine.configuration_policy.findings import Finding
 from echelon.engine.configuration_policy.looking import Survey
 from echelon.engine.configuration_policy.mending import Mending
-from echelon.engine.configuration_policy.pruning import Entry, Memory, Place
+from echelon.engine.configuration_policy.pruning import Entry, Ledger, Memory, Place
 from echelon.engine.configuration_policy.requests import (
     Cause,
     Refusal,
@@ -63,19 +63,22 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
         looked.append(seen)
     leavers = yield from _find_leavers(policy, looked, manager)
     intents = yield from _open_intents(policy, looked, manager)
-    memory = _memory(policy, looked, leavers.gone, intents)
+    intended = _intended(policy, looked)
+    memory = _memory(policy, looked, leavers.gone, [*intents, *intended])
     if memory != pruning.memory_of(policy):
         yield Remember(memory.finalizer, memory.ledger)
     ledger = pruning.parse_ledger(memory.ledger) or pruning.EMPTY
     selected, unpruned = namespaces.selected, list[str]()
     if enforcing:
-        mending = Mending(now)
+        mending = Mending(now, policy, ledger, {each.place for each in intended})
         for number, each in enumerate(looked):
             if isinstance(each, TemplateResult):
                 looked[number] = yield from mending.mend_all(each)
+        ledger = mending.ledger
         for leaver in leavers.found:
             if obstacle := (yield from delete(leaver)):
                 unpruned.append(obstacle)
+    confirmed, unclear = yield from _confirm(ledger, looked, manager)
     return Evaluation(
         tuple(looked),
         enforcing,
@@ -83,7 +86,8 @@ def evaluate(policy: ConfigurationPolicy, now: datetime, manager: str) -> Steps[
         tuple(unpruned),
         namespaces=selected,
         forgotten=ledger.dropped,
-        unclear=leavers.unclear,
+        confirmed=confirmed,
+        unclear=leavers.unclear or unclear,
     )
 
 
@@ -159,25 +163,55 @@ def _open_intents(
     return still
 
 
+def _confirm(
+    ledger: Ledger, looked: Sequence[TemplateResult | TemplateProblem], manager: str
+) -> Steps[tuple[frozenset[str], bool]]:
+    """Return the uids of objects that were found where one was about to be made, and that are there at present.
+
+    Under one intent an object may be made more than once, if people delete it before its uid is told. A read that shows
+    an earlier one must not settle whose the later one is. Also return whether something could not be found out.
+    """
+    intents = {each.place: each for each in ledger.objects if each.is_intent}
+    confirmed, unclear = set[str](), False
+    understood = [each for each in looked if isinstance(each, TemplateResult)]
+    for kind, result in [(each.kind, result) for each in understood for result in each.results]:
+        intent = intents.get(place_of(kind, result.found.namespace, result.found.name))
+        if intent is None or result.created or result.live is None:
+            continue
+        uid = str(result.live["metadata"].get("uid", ""))
+        if uid == intent.replaced or uid in confirmed or not pruning.is_made_by(result.live, manager):
+            continue
+        try:
+            if not (yield from is_gone(kind, intent.namespace, intent.name, uid)):
+                confirmed.add(uid)
+        except RequestFailed:
+            pass  # then it is remembered for longer
+        unclear = unclear or uid not in confirmed
+    return frozenset(confirmed), unclear
+
+
 def _memory(
     policy: ConfigurationPolicy,
     looked: Sequence[TemplateResult | TemplateProblem],
     gone: frozenset[Place],
     intents: Sequence[Entry],
 ) -> Memory:
-    """Return what has to be remembered before anything is done; `intents` are those of earlier evaluations."""
+    """Return what has to be remembered before anything is done."""
     if not pruning.prunes(policy):
         return Memory(False, None)
     if not pruning.is_enforcing(policy):
         return pruning.memory_while_informing(policy, gone)
-    intended = [
+    remembered = [*pruning.untold_creations(policy), *intents, *_leaving(policy, looked)]
+    return pruning.memory_while_enforcing(policy, [each for each in remembered if each.place not in gone])
+
+
+def _intended(policy: ConfigurationPolicy, looked: Sequence[TemplateResult | TemplateProblem]) -> list[Entry]:
+    """Return what to remember of the objects that are about to be created."""
+    return [
         pruning.intent_of(policy, each.target.kind, each.target.namespace, each.target.name)
         for each in findings_of(looked)
         if isinstance(each.fix, Create) and each.base is None
     ]
-    known = [*pruning.untold_creations(policy), *intents]
-    remembered = [*known, *intended, *_leaving(policy, looked)]
-    return pruning.memory_while_enforcing(policy, [each for each in remembered if each.place not in gone])
 
 
 def _place(finding: Finding) -> Place:

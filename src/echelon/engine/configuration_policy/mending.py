@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from echelon.api.base import JSONObject
+from echelon.api.configuration_policy import ConfigurationPolicy
+from echelon.engine.configuration_policy import pruning
 from echelon.engine.configuration_policy.comparison import compare
 from echelon.engine.configuration_policy.effort import TooMuchEffort
 from echelon.engine.configuration_policy.findings import Finding, inspect, told
 from echelon.engine.configuration_policy.looking import ATTEMPTS, ask
 from echelon.engine.configuration_policy.messages import Observation, Situation
-from echelon.engine.configuration_policy.pruning import Place
-from echelon.engine.configuration_policy.requests import Cause, Refusal, RequestFailed, Steps, do, get
+from echelon.engine.configuration_policy.pruning import Ledger, Place
+from echelon.engine.configuration_policy.requests import Cause, Refusal, Remember, RequestFailed, Steps, do, get
 from echelon.engine.configuration_policy.results import Result, TemplateResult, observe, place_of, refused
 from echelon.engine.plan import Create, Delete
 
@@ -23,6 +25,9 @@ class Mending:
     """What has been mended so far."""
 
     now: datetime
+    policy: ConfigurationPolicy
+    ledger: Ledger  # what was remembered before
+    intended: set[Place]  # where something is to be created, and the ledger says so
     touched: dict[Place, JSONObject | None] = field(default_factory=dict)  # what is there after our own writes
 
     def mend_all(self, each: TemplateResult) -> Steps[TemplateResult]:
@@ -55,6 +60,8 @@ class Mending:
                     return replace(result, told=refused(finding, finding.refusal), finding=finding)
                 if finding.fix is None:
                     return replace(result, told=observe(finding), finding=finding, live=finding.live)
+                if isinstance(finding.fix, Create):
+                    yield from self._intend(finding)
                 answer = yield from do(finding.fix)
                 if not isinstance(answer, Refusal):
                     return (yield from self._mended(result, finding, answer))
@@ -68,6 +75,17 @@ class Mending:
         except TooMuchEffort as error:
             message = str(error)
         return replace(result, told=refused(finding, message), finding=finding)
+
+    def _intend(self, finding: Finding) -> Steps[None]:
+        """Remember that an object is about to be created which was there when everything else was remembered."""
+        target = finding.target
+        intent = pruning.intent_of(self.policy, target.kind, target.namespace, target.name)
+        if intent.place in self.intended or not pruning.prunes(self.policy):
+            return
+        self.intended.add(intent.place)
+        memory = pruning.memory_while_enforcing(self.policy, [*self.ledger.objects, intent])
+        yield Remember(memory.finalizer, memory.ledger)
+        self.ledger = pruning.parse_ledger(memory.ledger) or pruning.EMPTY
 
     def _is_settled(self, finding: Finding, after: JSONObject | None) -> bool:
         """Whether a write was all that was missing. A status comes later, from whoever reports it."""

@@ -1,6 +1,6 @@
 """The objects that an evaluation looked at, as its status lists them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ MOST = 1000  # an object of a server has no room for many more
 MOST_DIFFS = 20
 
 
-def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str) -> list[RelatedObject]:
+def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation) -> list[RelatedObject]:
     """Return the objects that a policy is about, each once, sorted; see `bounded`.
 
     While a template is not understood, what was known of its objects before is all that is known.
@@ -33,7 +33,7 @@ def related_objects(policy: ConfigurationPolicy, evaluation: Evaluation, manager
     for each in evaluation.templates:
         if isinstance(each, TemplateResult):
             for result in each.results:
-                _add(found, _related(each, result, created, manager))
+                _add(found, _related(each, result, created, evaluation.confirmed))
         else:
             for known in policy.status.related_objects:
                 found.setdefault(_order(known), known)
@@ -72,13 +72,15 @@ def _order(related: RelatedObject) -> tuple[str, str, str]:
     return f"{related.object.kind} {related.object.api_version}", metadata.namespace, metadata.name
 
 
-def _related(each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str) -> RelatedObject:
+def _related(
+    each: TemplateResult, result: Result, created: Mapping[Place, Entry], confirmed: Collection[str]
+) -> RelatedObject:
     seen = result.told
     return RelatedObject(
         object=_resource(each.kind, seen.namespace, seen.name or "-"),
         compliant=COMPLIANT if seen.compliant else NON_COMPLIANT,
         reason=seen.related_reason,
-        properties=_properties(each, result, created, manager),
+        properties=_properties(each, result, created, confirmed),
     )
 
 
@@ -89,12 +91,12 @@ def _resource(kind: Kind[Any], namespace: str, name: str) -> RelatedResource:
 
 
 def _properties(
-    each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str
+    each: TemplateResult, result: Result, created: Mapping[Place, Entry], confirmed: Collection[str]
 ) -> RelatedProperties | None:
     """Return what the policy did with an object; nothing for one that a search came across."""
     if not result.is_target:
         return None
-    finding, uid = result.finding, _created_uid(each, result, created, manager)
+    finding, uid = result.finding, _created_uid(each, result, created, confirmed)
     shown = ""
     if finding is not None and finding.target.template.record_diff and finding.fix is not None:
         shown = diff(each.kind, finding.base, finding.after)
@@ -106,7 +108,9 @@ def _properties(
     )
 
 
-def _created_uid(each: TemplateResult, result: Result, created: Mapping[Place, Entry], manager: str) -> str:
+def _created_uid(
+    each: TemplateResult, result: Result, created: Mapping[Place, Entry], confirmed: Collection[str]
+) -> str:
     """Return the uid of the object that the policy created here last, whether that is the one that is there now or not.
 
     It is not forgotten because a read shows another one or none: that may be of the past, and a uid comes but once.
@@ -119,5 +123,4 @@ def _created_uid(each: TemplateResult, result: Result, created: Mapping[Place, E
         return ""
     if not entry.is_intent:
         return entry.uid
-    ours = result.live is not None and pruning.is_made_by(result.live, manager)
-    return there if ours else entry.replaced
+    return there if there in confirmed else entry.replaced

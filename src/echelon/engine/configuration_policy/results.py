@@ -74,6 +74,7 @@ class Evaluation:
     unpruned: tuple[str, ...] = ()  # what did not go, and why
     namespaces: tuple[str, ...] | None = None  # the selected ones, if somebody needed them
     forgotten: int = 0  # objects for which the ledger has no room
+    confirmed: frozenset[str] = frozenset()  # uids of what was about to be made, and is there for sure
     unclear: bool = False  # whether something could not be found out about what is to be pruned
 
     @property

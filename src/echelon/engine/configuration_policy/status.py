@@ -64,12 +64,12 @@ class Conclusion:
     is_news: bool  # whether the status says anything that the one before did not
 
 
-def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, manager: str, now: datetime) -> Conclusion:
+def conclude(policy: ConfigurationPolicy, evaluation: Evaluation, now: datetime) -> Conclusion:
     """Tell what an evaluation has come to."""
     before, verdicts = policy.status, _verdicts(evaluation, first=False)
     state = _state(verdicts)
     details = _details(before, verdicts, now)
-    related = related_objects(policy, evaluation, manager)
+    related = related_objects(policy, evaluation)
     listed = bounded(related)
     pending, more = ([], 0) if evaluation.enforced else _pending(policy, evaluation)
     status = ConfigurationPolicyStatus(

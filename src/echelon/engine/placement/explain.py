@@ -16,7 +16,7 @@ from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.ranking import first
 from echelon.engine.placement.schedule import Part, Schedule
 from echelon.engine.placement.scores import ScoringContext
-from echelon.engine.placement.taints import LONG_AGO, Verdict, judge
+from echelon.engine.placement.taints import LONG_AGO, Tolerance, judge
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _decided(cluster: Cluster, context: ScoringContext) -> bool:
     return cluster.id in context.decisions.own(context.placement)
 
 
-def _judged(cluster: Cluster, compiled: CompiledPlacement, context: ScoringContext) -> Verdict:
+def _judged(cluster: Cluster, compiled: CompiledPlacement, context: ScoringContext) -> Tolerance:
     return judge(cluster, compiled.tolerations, decided=_decided(cluster, context), now=context.now)
 
 

@@ -18,6 +18,7 @@ from echelon.engine.plan import Emit, Reference
 SATISFIED, MISCONFIGURED = "PlacementSatisfied", "PlacementMisconfigured"
 PUBLISHED, WRITE_FAILED = "DecisionsPublished", "WriteFailed"
 MAX_NOTE = 1000
+MAX_SCORES = 300  # of which echelon placement explain tells all
 KEPT = "Placement is misconfigured, the last good decisions are kept"
 
 _Said = tuple[bool, str, str]  # whether it is so, reason, message
@@ -104,18 +105,19 @@ def write_failed(placement: Placement, failures: Mapping[str, str]) -> Emit:
     return Emit(Reference(PLACEMENT, meta.name, meta.namespace, meta.uid), WRITE_FAILED, "Publish", note, "Warning")
 
 
-def scored(placement: Placement, decision: str, schedule: Schedule) -> Emit | None:
-    """Tell the scores behind a decision; nothing if there are none."""
-    note = score_note(schedule.scored())
-    return _emit(placement, decision, "ScoreUpdate", "ScoreUpdated", note) if note else None
+def scored(placement: Placement, schedule: Schedule) -> Emit | None:
+    """Tell the scores behind decisions; nothing if there are none. The same scores told again are one event."""
+    note, meta = score_note(schedule.scored()), placement.metadata
+    regarding = Reference(PLACEMENT, meta.name, meta.namespace, meta.uid)
+    return Emit(regarding, "ScoreUpdate", "ScoreUpdated", note) if note else None
 
 
 def score_note(scores: Iterable[tuple[str, int]]) -> str:
-    """Return scores as text, as many as an event can hold; takes no more of them than that."""
+    """Return scores as text, as many as people read in an event; takes no more of them than that."""
     note = ""
     for name, score in scores:
         entry = f"{name}:{score} "
-        if len(note) + len(entry) > MAX_NOTE:
+        if len(note) + len(entry) > MAX_SCORES:
             return note + "......"
         note += entry
     return note

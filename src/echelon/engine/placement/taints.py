@@ -26,7 +26,7 @@ class TolerationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Tolerance:
     """Whether a cluster's taints are tolerated, and until when; else which one is not, and until when it was."""
 
     tolerated: bool
@@ -34,7 +34,7 @@ class Verdict:
     taint: Taint | None = None
 
 
-_FOREVER = Verdict(tolerated=True)
+_FOREVER = Tolerance(tolerated=True)
 
 
 def validate(tolerations: Sequence[Toleration]) -> None:
@@ -48,7 +48,7 @@ def validate(tolerations: Sequence[Toleration]) -> None:
             raise TolerationError(f'The operator must be Equal or Exists, and not "{toleration.operator}".')
 
 
-def judge(cluster: Cluster, tolerations: Sequence[Toleration], *, decided: bool, now: datetime) -> Verdict:
+def judge(cluster: Cluster, tolerations: Sequence[Toleration], *, decided: bool, now: datetime) -> Tolerance:
     """Judge one cluster; `decided` if the placement has it already."""
     if not cluster.taints:
         return _FOREVER
@@ -59,7 +59,7 @@ def judge(cluster: Cluster, tolerations: Sequence[Toleration], *, decided: bool,
             return verdict
         if verdict.until is not None:
             until = verdict.until if until is None else min(until, verdict.until)
-    return Verdict(tolerated=True, until=until)
+    return Tolerance(tolerated=True, until=until)
 
 
 def tolerated(
@@ -95,7 +95,7 @@ def disliked(cluster: Cluster, tolerations: Sequence[Toleration]) -> bool:
     return any(taint.effect == PREFER and not _matching(taint, tolerations) for taint in cluster.taints)
 
 
-def _judge_taint(taint: Taint, tolerations: Sequence[Toleration], *, decided: bool, now: datetime) -> Verdict:
+def _judge_taint(taint: Taint, tolerations: Sequence[Toleration], *, decided: bool, now: datetime) -> Tolerance:
     if taint.effect == PREFER or (taint.effect == IF_NEW and decided):
         return _FOREVER
     ended: datetime | None = None
@@ -106,9 +106,9 @@ def _judge_taint(taint: Taint, tolerations: Sequence[Toleration], *, decided: bo
         if until is None:
             return _FOREVER
         if now < until:
-            return Verdict(tolerated=True, until=until)
+            return Tolerance(tolerated=True, until=until)
         ended = max(ended or LONG_AGO, until)
-    return Verdict(tolerated=False, until=ended, taint=taint)
+    return Tolerance(tolerated=False, until=ended, taint=taint)
 
 
 def _matching(taint: Taint, tolerations: Sequence[Toleration]) -> list[Toleration]:

@@ -1,7 +1,7 @@
 """What goes of a set: pods and replicas that are too many, gangs that are broken, and what is rolled.
 
 In this order: a scale-in is what a user asked for; a gang that has been broken for hours comes before an update; and
-all of them draw on the same ledgers, so that what one takes the next one misses.
+all of them draw on the same budgets, so that what one takes the next one misses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,11 @@ from datetime import datetime
 
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueStatus
 from echelon.api.times import format_time
-from echelon.engine.pod_clique.floor import Ledger, Turns
+from echelon.engine.pod_clique.floor import ReplicaTurns, UnitBudget
 from echelon.engine.pod_clique.interruption import interrupted, rolled
 from echelon.engine.pod_clique.names import base_gang_name
 from echelon.engine.pod_clique.pod_facts import PodFacts
-from echelon.engine.pod_clique.rolling import Budget, Roll, roll_replica
+from echelon.engine.pod_clique.rolling import Roll, RollLimits, roll_replica
 from echelon.engine.pod_clique.scale_in import excess_pods, excess_units
 from echelon.engine.pod_clique.set_spec import SetSpec
 from echelon.engine.pod_clique.shape import Shape, expected
@@ -65,10 +65,10 @@ class Moves:
     units: list[Unit] = field(default_factory=list)  # replicas of groups that are too many, to delete
     held: dict[str, tuple[Unit, ...]] = field(default_factory=dict)  # those that have to stay, by group
     roll: Roll = field(default_factory=Roll)
-    turns: Turns = field(default_factory=Turns)
+    turns: ReplicaTurns = field(default_factory=ReplicaTurns)
     out: set[int] = field(default_factory=set)  # replicas of which something is missing that is expected back
     interrupted: dict[int, datetime] = field(default_factory=dict)  # replicas whose roll was, and since when, if noted
-    ledgers: dict[str, Ledger] = field(default_factory=dict)  # by clique or group
+    budgets: dict[str, UnitBudget] = field(default_factory=dict)  # by clique or group
     due: list[datetime] = field(default_factory=list)  # when something is to be looked at again
     more: bool = False  # there is more to be told than one plan tells
 
@@ -125,14 +125,14 @@ def scale_in(facts: Facts) -> Moves:
     for replica in facts.replicas:
         for clique in replica.everything:
             if clique.tally.live > clique.replicas and clique.view is not None:
-                ledger = clique_ledger(clique, facts.now)
-                moves.ledgers[clique.expected.name] = ledger
-                moves.take(clique.expected.name, excess_pods(clique, facts.templates, ledger, on_delete=spec.on_delete))
+                budget = clique_ledger(clique, facts.now)
+                moves.budgets[clique.expected.name] = budget
+                moves.take(clique.expected.name, excess_pods(clique, facts.templates, budget, on_delete=spec.on_delete))
         for group in replica.groups:
             if group.surplus:
-                ledger = group_ledger(group, facts.now)
-                moves.ledgers[group.expected.name] = ledger
-                gone, held = excess_units(group, ledger)
+                budget = group_ledger(group, facts.now)
+                moves.budgets[group.expected.name] = budget
+                gone, held = excess_units(group, budget)
                 moves.units += gone
                 if held:
                     moves.held[group.expected.name] = held
@@ -152,16 +152,16 @@ def _wait_for(facts: Facts, moves: Moves) -> None:
         if replica.index in moves.interrupted:
             moves.due.append(moves.interrupted[replica.index] + replica.deadline)
         for clique in replica.cliques:
-            ledger = moves.ledgers.setdefault(clique.expected.name, clique_ledger(clique, now))
+            budget = moves.budgets.setdefault(clique.expected.name, clique_ledger(clique, now))
             deadline = clique.expected.spec.progress_deadline
             moves.due += [since + deadline for since in clique.down if since + deadline > now][:1]
-            if ledger.out:
+            if budget.out:
                 moves.out.add(replica.index)
         for group in replica.groups:
-            ledger = moves.ledgers.setdefault(group.expected.name, group_ledger(group, now))
+            budget = moves.budgets.setdefault(group.expected.name, group_ledger(group, now))
             times = [unit.down_since() for unit in group.units if not unit.available]
             moves.due += [at for each in times if each and (at := each + group.spec.progress_deadline) > now]
-            if ledger.out:
+            if budget.out:
                 moves.out.add(replica.index)
         if replica.index in moves.out and replica.index in waited:
             moves.turns.took(replica.index)
@@ -209,8 +209,8 @@ def roll_on(facts: Facts, moves: Moves) -> None:
     by_index = {replica.index: replica for replica in facts.replicas}
     for index in order:
         if index in by_index:
-            budget = Budget(moves.ledgers, moves.turns, moves.pods.keys(), facts.now)
-            roll_replica(by_index[index], facts.update, facts.templates, budget, moves.roll)
+            limits = RollLimits(moves.budgets, moves.turns, moves.pods.keys(), facts.now)
+            roll_replica(by_index[index], facts.update, facts.templates, limits, moves.roll)
     for clique, pods in moves.roll.pods.items():
         moves.take(clique, pods)
 

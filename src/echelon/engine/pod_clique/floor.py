@@ -2,7 +2,7 @@
 
 A *unit* is a pod of a standalone clique, or a replica of a scaling group; a *component* is that clique or that group in
 one replica of the set. Whatever wants something deleted (a roll, a scale-in, a broken gang, pods that have ended) asks
-the ledger of its component, one after the other in one plan, so that deletions of one plan count for the next wish, and
+the budget of its component, one after the other in one plan, so that deletions of one plan count for the next wish, and
 deletions in flight count because whatever is being deleted is not ready. The decision that this keeps, word by word:
 
 *After each deletion, ready units ≥ min(minAvailable, replicas - maxUnavailable); at scale-in ≥ min(minAvailable, new
@@ -17,9 +17,9 @@ ready when its Ready condition says so now, whatever happened to its containers 
 progressDeadline (10 min if unset) is over.* "It" is what was taken. Within a component: a roll takes no ready unit
 while maxUnavailable units are missing, but for those that have been down for longer than the deadline; these are given
 up waiting for, and the floor alone limits what goes then. Between replicas of the set: while a replica that is rolled,
-or a gang that was terminated, has something out within its deadline, ready units of other replicas stay (`Turns`).
-After the deadline a Warning is given and the next replica is rolled. Cliques and groups of one replica are rolled side
-by side, each within its own floor.
+or a gang that was terminated, has something out within its deadline, ready units of other replicas stay
+(`ReplicaTurns`). After the deadline a Warning is given and the next replica is rolled. Cliques and groups of one
+replica are rolled side by side, each within its own floor.
 
 A gang is terminated because it has been broken for longer than the termination delay: it is one unit that is not ready,
 so the floor does not keep the pods alive that still run in it; that only one goes at a time does.
@@ -49,7 +49,7 @@ def given_up(down: Sequence[datetime], deadline: timedelta, now: datetime) -> in
 
 
 @dataclass
-class Ledger:
+class UnitBudget:
     """What may still go from one component in one plan."""
 
     replicas: int  # units that are wanted
@@ -94,7 +94,7 @@ class Ledger:
 
 
 @dataclass
-class Turns:
+class ReplicaTurns:
     """Which replicas of the set have something out that is expected back, because it was rolled or terminated."""
 
     out: set[int] = field(default_factory=set)

@@ -51,26 +51,26 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SetAge:
     """A set as it stands: each of its replicas, and how old templates are."""
 
     replicas: tuple[ReplicaStanding, ...] = ()
     templates: Templates = field(default_factory=lambda: Templates({}, {}))
 
 
-def stand(view: SetView) -> Standing:
+def stand(view: SetView) -> SetAge:
     """Judge a set by its pods; one that was never accepted has nothing that could be judged."""
     spec = view.set.spec
     if spec is None:
-        return Standing()
+        return SetAge()
     templates = templates_of(spec, view.set.revisions)
     groups = {name: each.replicas for name, each in view.groups.items() if not each.terminating}
     cliques = {name: each.replicas for name, each in view.cliques.items() if not each.terminating}
     shape = expected(spec, view.set.metadata.name, groups, cliques)
-    return Standing(standings(shape, view, templates, {}), templates)
+    return SetAge(standings(shape, view, templates, {}), templates)
 
 
-def outdated_pods(standing: Standing) -> list[OutdatedPod]:
+def outdated_pods(standing: SetAge) -> list[OutdatedPod]:
     """Return the outdated pods of a set, in the order in which they may go."""
     found = [
         each
@@ -82,7 +82,7 @@ def outdated_pods(standing: Standing) -> list[OutdatedPod]:
     return sorted(found, key=attrgetter("order"))
 
 
-def choose(standing: Standing, pods: Sequence[OutdatedPod], most: int) -> Choice:
+def choose(standing: SetAge, pods: Sequence[OutdatedPod], most: int) -> Choice:
     """Choose at most so many pods to delete now, so that after each of them enough units are ready."""
     rooms: dict[tuple[int, str], _Room | _GroupRoom] = {}
     for replica in standing.replicas:

@@ -31,7 +31,7 @@ def clique_statuses(facts: Facts, moves: Moves) -> dict[str, PodCliqueStatus]:
         view = clique.view
         if view is None:
             continue
-        is_out = name in moves.ledgers and moves.ledgers[name].out > 0
+        is_out = name in moves.budgets and moves.budgets[name].out > 0
         refused = name in facts.view.refused
         key = (update, clique.current, is_out, refused)
         status = settled_status(view, key) if changed < MOST_STATUSES else view.status

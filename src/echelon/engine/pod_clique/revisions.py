@@ -20,6 +20,7 @@ from echelon.engine.pod_clique.hashes import is_foreign, template_hash
 from echelon.engine.pod_clique.names import MANAGED_BY, OPERATOR, PART_OF, TEMPLATE_HASH, CliqueKey
 from echelon.engine.pod_clique.set_spec import SetSpec
 from echelon.engine.pod_clique.template import read_clique_template
+from echelon.engine.rollout.stored_revision import CAUSE_ANNOTATION, cause_of
 from echelon.engine.work.health_state import items, number, part, text
 
 LIMIT = 10  # revisions that are kept,
@@ -45,6 +46,8 @@ class SetRevision:
     aliases: Mapping[str, tuple[str, ...]]  # by clique: foreign hashes of the same content
     minimums: Mapping[str, int]  # by clique
     template: JSONObject  # the part of the set's `spec.template` that is hashed
+    created: str = ""
+    cause: str = ""  # why it is wanted, in the words of whoever changed the set
 
 
 def read_revision(body: JSONObject) -> SetRevision | None:
@@ -73,6 +76,8 @@ def read_revision(body: JSONObject) -> SetRevision | None:
             clique: each for clique, each in _noted(annotations, MINIMUMS).items() if isinstance(each, int) and each > 0
         },
         template=template,
+        created=text(metadata, "creationTimestamp"),
+        cause=text(annotations, CAUSE_ANNOTATION),
     )
 
 
@@ -151,6 +156,8 @@ def store(
         merged[clique] = tuple(sorted({*merged.get(clique, ()), *names}))
     if merged != dict(stored.aliases):
         annotations[ALIASES] = _written(merged)
+    if stored.cause != (cause := cause_of(part(metadata, "annotations"))):
+        annotations[CAUSE_ANNOTATION] = cause or None
     if annotations:
         change["metadata"] = {"annotations": annotations}
     if not change:
@@ -221,6 +228,8 @@ def _body(set_body: JSONObject, spec: SetSpec, revision: int, aliases: Mapping[s
     annotations = {TEMPLATE_HASHES: _written(spec.hashes), MINIMUMS: _written(_minimums(spec))}
     if aliases:
         annotations[ALIASES] = _written(aliases)
+    if cause := cause_of(part(metadata, "annotations")):
+        annotations[CAUSE_ANNOTATION] = cause
     owner = {**POD_CLIQUE_SET.owner_reference(set_name, text(metadata, "uid")), "controller": True}
     return {
         **CONTROLLER_REVISION.type_meta,

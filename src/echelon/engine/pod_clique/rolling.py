@@ -1,6 +1,6 @@
 """Which pods a roll takes next: within the replica whose turn it is, pod by pod and group replica by group replica.
 
-What is not ready goes at once, because replacing it takes nothing away. Ready units go as far as their ledger lets
+What is not ready goes at once, because replacing it takes nothing away. Ready units go as far as their budget lets
 them: the oldest template first, then the oldest pod; of groups the lowest replica. A clique's pods go only after the
 clique has the new template, or they would come back as they were. The cliques of a group keep the old template until
 their replica is taken, so that a pod which crashes before comes back like its neighbours; then all pods of the replica
@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from echelon.api.times import parse_time
-from echelon.engine.pod_clique.floor import Ledger, Turns
+from echelon.engine.pod_clique.floor import ReplicaTurns, UnitBudget
 from echelon.engine.pod_clique.pod_facts import EPOCH, PodFacts
 from echelon.engine.pod_clique.standing import CliqueStanding, GroupStanding, ReplicaStanding, Templates, Unit
 from echelon.engine.pod_clique.strategy_change import Update, is_rolled
 
 
 @dataclass(frozen=True)
-class Budget:
+class RollLimits:
     """What limits a roll."""
 
-    ledgers: Mapping[str, Ledger]  # by clique or group
-    turns: Turns
+    budgets: Mapping[str, UnitBudget]  # by clique or group
+    turns: ReplicaTurns
     busy: Collection[str]  # cliques of which something goes already in this plan
     now: datetime
 
@@ -48,41 +48,43 @@ def roll_replica(
     replica: ReplicaStanding,
     update: Update,
     templates: Templates,
-    budget: Budget,
+    limits: RollLimits,
     roll: Roll,
 ) -> None:
     """Take what may go of a replica that is rolled."""
-    ledgers, busy = budget.ledgers, budget.busy
+    budgets, busy = limits.budgets, limits.busy
     moved, waits = False, False
     for clique in replica.cliques:
         if clique.view is None:
             waits = True
             continue
-        ledger = ledgers[clique.expected.name]
+        budget = budgets[clique.expected.name]
         if is_rolled(clique.view.status.update_progress, update, replica.index):
-            taken = clique.expected.name in busy or _roll_clique(clique, templates, ledger, budget, roll)
+            taken = clique.expected.name in busy or _roll_clique(clique, templates, budget, limits, roll)
             moved |= taken
         else:
             waits |= bool(clique.outdated)  # its status does not say yet that it is rolled
-        waits |= ledger.out > 0 or not clique.synced or (clique.lags and ledger.may_roll)
+        waits |= budget.out > 0 or not clique.synced or (clique.lags and budget.may_roll)
     for group in replica.groups:
         if group.view is None:
             waits = True
             continue
-        ledger = ledgers[group.expected.name]
+        budget = budgets[group.expected.name]
         if is_rolled(group.view.status.update_progress, update, replica.index):
-            moved |= _roll_group(group, ledger, budget, roll)
+            moved |= _roll_group(group, budget, limits, roll)
         else:
             waits |= group.lags
-        waits |= ledger.out > 0 or (group.lags and ledger.may_roll)
+        waits |= budget.out > 0 or (group.lags and budget.may_roll)
     if not moved and not waits and not replica.converged:
         roll.stuck.add(replica.index)
 
 
-def _roll_clique(clique: CliqueStanding, templates: Templates, ledger: Ledger, budget: Budget, roll: Roll) -> bool:
+def _roll_clique(
+    clique: CliqueStanding, templates: Templates, budget: UnitBudget, limits: RollLimits, roll: Roll
+) -> bool:
     if clique.view is None or not clique.outdated or not clique.synced:
         return False
-    name, replica, turns = clique.expected.name, clique.expected.key.replica, budget.turns
+    name, replica, turns = clique.expected.name, clique.expected.key.replica, limits.turns
     outdated = [pod for pod in clique.view.pods if pod.live and not clique.is_current(pod.hash)]
 
     def rank(pod: PodFacts) -> tuple[bool, int, datetime, str]:
@@ -90,8 +92,8 @@ def _roll_clique(clique: CliqueStanding, templates: Templates, ledger: Ledger, b
 
     taken: list[PodFacts] = []
     for pod in sorted(outdated, key=rank):
-        waited = budget.gave_up(pod.since, clique.expected.spec.progress_deadline)
-        if not ledger.roll(ready=pod.ready, turn=turns.may_roll(replica), given_up=waited):
+        waited = limits.gave_up(pod.since, clique.expected.spec.progress_deadline)
+        if not budget.roll(ready=pod.ready, turn=turns.may_roll(replica), given_up=waited):
             continue
         taken.append(pod)
         if pod.ready:
@@ -102,18 +104,18 @@ def _roll_clique(clique: CliqueStanding, templates: Templates, ledger: Ledger, b
     return bool(taken)
 
 
-def _roll_group(group: GroupStanding, ledger: Ledger, budget: Budget, roll: Roll) -> bool:
+def _roll_group(group: GroupStanding, budget: UnitBudget, limits: RollLimits, roll: Roll) -> bool:
     if group.view is None or group.view.status.update_progress is None:
         return False
-    if any(each.expected.name in budget.busy for unit in group.units for each in unit.cliques):
+    if any(each.expected.name in limits.busy for unit in group.units for each in unit.cliques):
         return True
-    replica, moved, turns = group.expected.key.replica, False, budget.turns
+    replica, moved, turns = group.expected.key.replica, False, limits.turns
     began = parse_time(group.view.status.update_progress.update_started_at) or EPOCH
     outdated = [unit for unit in group.units if unit.lags]
     for unit in sorted(outdated, key=_unit_rank):
         ready = unit.available
-        waited = not ready and budget.gave_up(unit.down_since(), group.spec.progress_deadline)
-        if not ledger.roll(ready=ready, turn=turns.may_roll(replica), given_up=waited):
+        waited = not ready and limits.gave_up(unit.down_since(), group.spec.progress_deadline)
+        if not budget.roll(ready=ready, turn=turns.may_roll(replica), given_up=waited):
             continue
         moved = True
         if ready:

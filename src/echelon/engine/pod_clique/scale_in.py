@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from echelon.engine.pod_clique.floor import Ledger
+from echelon.engine.pod_clique.floor import UnitBudget
 from echelon.engine.pod_clique.pod_facts import PodFacts
 from echelon.engine.pod_clique.standing import CliqueStanding, GroupStanding, Templates, Unit
 
@@ -20,7 +20,7 @@ Rank: TypeAlias = tuple[bool, bool, bool, int, float, str]
 
 
 def excess_pods(
-    clique: CliqueStanding, templates: Templates, ledger: Ledger, *, on_delete: bool
+    clique: CliqueStanding, templates: Templates, budget: UnitBudget, *, on_delete: bool
 ) -> tuple[PodFacts, ...]:
     """Return the pods that go because there are more than wanted, in the order of choice."""
     if clique.view is None or clique.tally.live <= clique.replicas:
@@ -32,7 +32,7 @@ def excess_pods(
     for pod in ranked(live, name, templates, on_delete=on_delete):
         if len(gone) == too_many:
             break
-        if ledger.scale_in(ready=pod.ready):
+        if budget.scale_in(ready=pod.ready):
             gone.append(pod)
     return tuple(gone)
 
@@ -50,10 +50,10 @@ def ranked(pods: Iterable[PodFacts], clique: str, templates: Templates, *, on_de
     return sorted(pods, key=rank)
 
 
-def excess_units(group: GroupStanding, ledger: Ledger) -> tuple[tuple[Unit, ...], tuple[Unit, ...]]:
+def excess_units(group: GroupStanding, budget: UnitBudget) -> tuple[tuple[Unit, ...], tuple[Unit, ...]]:
     """Return the replicas of a group that go because there are more than wanted, and those that have to wait."""
     gone: list[Unit] = []
     waiting: list[Unit] = []
     for unit in sorted(group.surplus, key=lambda each: -each.index):
-        (gone if ledger.scale_in(ready=unit.available) else waiting).append(unit)
+        (gone if budget.scale_in(ready=unit.available) else waiting).append(unit)
     return tuple(gone), tuple(waiting)

@@ -14,7 +14,7 @@ import msgspec
 
 from echelon.api.grovestatus import LastError
 from echelon.api.times import parse_time
-from echelon.engine.pod_clique.floor import Ledger, given_up
+from echelon.engine.pod_clique.floor import UnitBudget, given_up
 from echelon.engine.pod_clique.pod_facts import EPOCH
 from echelon.engine.pod_clique.revisions import SetRevision, numbers
 from echelon.engine.pod_clique.set_spec import GroupSpec, SetSpec
@@ -263,10 +263,10 @@ def standings(
     return tuple(_replica_of(index, cliques.get(index, []), groups.get(index, [])) for index in replicas)
 
 
-def clique_ledger(clique: CliqueStanding, now: datetime) -> Ledger:
+def clique_ledger(clique: CliqueStanding, now: datetime) -> UnitBudget:
     """Return what may go of a standalone clique."""
     spec, tally = clique.expected.spec, clique.tally
-    return Ledger(
+    return UnitBudget(
         replicas=clique.replicas,
         min_available=spec.min_available if clique.view is None else clique.view.min_available,
         max_unavailable=spec.max_unavailable,
@@ -275,11 +275,11 @@ def clique_ledger(clique: CliqueStanding, now: datetime) -> Ledger:
     )
 
 
-def group_ledger(group: GroupStanding, now: datetime) -> Ledger:
+def group_ledger(group: GroupStanding, now: datetime) -> UnitBudget:
     """Return what may go of a scaling group. Replicas that are too many serve as long as they are there."""
     spec = group.spec
     lacking = [unit.down_since() for unit in group.units if not unit.available]
-    return Ledger(
+    return UnitBudget(
         replicas=group.expected.replicas,
         min_available=spec.min_available,
         max_unavailable=spec.max_unavailable,

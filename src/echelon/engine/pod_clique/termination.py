@@ -19,7 +19,7 @@ from echelon.api.meta import Condition
 from echelon.api.times import format_time, parse_time
 from echelon.engine.conditions import ConditionStamp, find_condition
 from echelon.engine.pod_clique.clique_status import BREACHED, FEW_SCHEDULED, say, was_scheduled
-from echelon.engine.pod_clique.floor import Turns
+from echelon.engine.pod_clique.floor import ReplicaTurns
 from echelon.engine.pod_clique.group_status import TERMINATED, breached_units, is_breached, was_healthy
 from echelon.engine.pod_clique.names import base_gang_name
 from echelon.engine.pod_clique.pod_facts import EPOCH, PodFacts
@@ -187,7 +187,7 @@ def terminate(
     groups: Mapping[str, PodCliqueScalingGroupStatus],
     *,
     before: Sequence[PodGangStatusItem],
-    turns: Turns,
+    turns: ReplicaTurns,
     annotation: str | None,
     now: datetime,
     has_older: bool,

@@ -15,6 +15,7 @@ from echelon.engine.rollout.annotations import (
 )
 
 ROOT_LABEL = policy.ROOT_LABEL  # on a replica: <namespace>.<name> of its policy
+ROOTS = f"!{ROOT_LABEL}"  # the label selector of policies that are no replicas
 CLUSTER_NAME_LABEL = f"{GROUP}/cluster-name"
 CLUSTER_NAMESPACE_LABEL = f"{GROUP}/cluster-namespace"
 PARENT_LABEL = f"{GROUP}/policy"  # on a template's object on a cluster: the name of the replica

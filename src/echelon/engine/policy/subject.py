@@ -24,7 +24,7 @@ from echelon.engine.rollout.failed_writes import FailedWrite
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, join_placements
 from echelon.engine.rollout.state import Rollout
-from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.rollout.stored_revision import StoredRevision, cause_of
 from echelon.engine.rollout.strategy import BadStrategy, StrategyType, mandatory_keys, read_strategy
 from echelon.engine.rollout.subject import Holding, Subject
 
@@ -89,6 +89,7 @@ def subject_of(view: PolicyView, strategy: PolicyStrategy, contents: Contents, n
         noun=NOUN,
         revision=content.revision if not content.problem else "",
         content=stored_fields(view.policy.spec),
+        cause=cause_of(meta.annotations),
         problem=content.problem,
         references=references,
         holdings=_holdings(view, strategy, contents, now),

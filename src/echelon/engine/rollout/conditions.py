@@ -199,6 +199,16 @@ def blocked(rollout: Rollout) -> ConditionDraft:
     return ConditionDraft(BLOCKED, False, "NotBlocked", message)
 
 
+def state_of(rollout: Rollout) -> str:
+    """Return where a rollout stands, as one word: what holds it up comes before how far it is."""
+    verified, held_up, rolled_out = verified_of(rollout), blocked(rollout), _rolled_out(rollout)
+    if held_up.holds and not rolled_out.holds:
+        return held_up.reason
+    if not verified.holds and not rolled_out.holds and rolled_out.reason == "Progressing":
+        return verified.reason
+    return rolled_out.reason
+
+
 def _text(ref: ReferenceRollout) -> str:
     return f"{ref.name}: {ref.decision.blocked_message}" if ref.decision is not None else ""
 

@@ -29,7 +29,9 @@ _AT_REST = frozenset((Phase.SUCCEEDED, Phase.TO_APPLY))
 
 def roll_out(subject: Subject, now: datetime) -> Rollout:
     """Find out where a rollout is."""
-    history = load(subject.revisions, subject.revision, subject.history_limit, subject.metadata.uid)
+    history = load(
+        subject.revisions, subject.revision, subject.history_limit, subject.metadata.uid, in_use=subject.in_use
+    )
     control, removals, malformed = _control(subject)
     known = history.milestones
     abort_ignored = control.aborted and known.complete

@@ -1,6 +1,6 @@
 """The stored revisions of an object: which to add, to renumber and to forget, and which one to go back to."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
@@ -10,7 +10,7 @@ from echelon.api.times import parse_time
 from echelon.engine.plan import Create, Delete, Patch, Write
 from echelon.engine.rollout.milestones import NO_MILESTONES, Milestones, read_milestones
 from echelon.engine.rollout.secret_data import without_secrets
-from echelon.engine.rollout.stored_revision import GENERATION_ANNOTATION, StoredRevision
+from echelon.engine.rollout.stored_revision import CAUSE_ANNOTATION, GENERATION_ANNOTATION, StoredRevision
 from echelon.engine.rollout.subject import Subject
 
 LIMIT = 10  # revisions that are kept
@@ -24,14 +24,18 @@ class RevisionHistory:
     number: int  # that the present one is to have: its own only if no other is higher
     generation: int  # of the object, as of the newest one
     completed: StoredRevision | None  # what to go back to: of the others that reached every cluster, the last to do so
-    obsolete: tuple[StoredRevision, ...]  # the oldest; the present one and the one to go back to stay, and count
+    obsolete: tuple[StoredRevision, ...]  # the oldest; the present one and those to go back to stay, and count
     milestones: Milestones = NO_MILESTONES  # of the present one
 
 
 def load(
-    revisions: Sequence[StoredRevision], revision: str, limit: int | None = None, owner: str = ""
+    revisions: Sequence[StoredRevision],
+    revision: str,
+    limit: int | None = None,
+    owner: str = "",
+    in_use: Collection[str] = (),
 ) -> RevisionHistory:
-    """Look back from a revision of the object with the uid `owner`."""
+    """Look back from a revision of the object with the uid `owner`; what is `in_use` stays, however old it is."""
     stored = {each.revision: each for each in revisions}
     present = stored.get(revision)
     others = [each for each in stored.values() if each is not present]
@@ -43,7 +47,9 @@ def load(
         if each.content is not None and (completed := parse_time(each.completed)) is not None
     ]
     _, _, back = max(done, key=itemgetter(0, 1), default=(None, 0, None))
-    spare = sorted((each for each in others if each is not back), key=attrgetter("number"))
+    spare = sorted(
+        (each for each in others if each is not back and each.revision not in in_use), key=attrgetter("number")
+    )
     surplus = max(len(stored) - (LIMIT if limit is None else limit), 0)
     newest = max((each.generation for each in revisions if each.owner == owner), default=0)
     return RevisionHistory(present, number, newest, back, tuple(spare[:surplus]), read_milestones(present, number))
@@ -58,7 +64,8 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
     meta = subject.metadata
     owner = {**subject.kind.owner_reference(meta.name, meta.uid), "controller": True}
     owned = {"ownerReferences": [owner]}
-    numbered = {GENERATION_ANNOTATION: str(meta.generation)}
+    numbered: dict[str, object] = {GENERATION_ANNOTATION: str(meta.generation)}
+    cause: dict[str, object] = {CAUSE_ANNOTATION: subject.cause or None}
     writes: list[Write] = [
         _patch(each, meta.namespace, {"metadata": {"annotations": {GENERATION_ANNOTATION: None}, **owned}})
         for each in subject.revisions
@@ -71,7 +78,7 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
                 "name": f"{meta.name}-{subject.revision}",
                 "namespace": meta.namespace,
                 "labels": dict(subject.revision_labels),
-                "annotations": numbered,
+                "annotations": numbered | (cause if subject.cause else {}),
                 **owned,
             },
             "data": {"spec": without_secrets(subject.content)[0]},
@@ -79,8 +86,10 @@ def store(subject: Subject, history: RevisionHistory) -> tuple[Write, ...]:
         }
         writes.append(Create(CONTROLLER_REVISION, body, meta.namespace))
     elif history.present.number != history.number or history.present.owner != meta.uid:
-        change = {"metadata": {"annotations": numbered, **owned}, "revision": history.number}
+        change = {"metadata": {"annotations": numbered | cause, **owned}, "revision": history.number}
         writes.append(_patch(history.present, meta.namespace, change))
+    elif history.present.cause != subject.cause:  # it is often told only after the change, as with kubectl annotate
+        writes.append(_patch(history.present, meta.namespace, {"metadata": {"annotations": cause}}))
     return tuple(writes)
 
 

@@ -4,12 +4,15 @@ The list is as long as an object can bear, so those come first that somebody has
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
 
+import msgspec
+
 from echelon.api.rollout import MAX_LISTED_CLUSTERS, ClusterRollout, RolloutSummary
 from echelon.api.times import format_time
-from echelon.engine.rollout.conditions import NOT_BOUND
+from echelon.engine.rollout.conditions import NOT_BOUND, state_of
 from echelon.engine.rollout.departures import staying
 from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
@@ -17,6 +20,7 @@ from echelon.engine.rollout.state import ReferenceRollout, Rollout
 DEADLINE = "ProgressDeadlineExceeded"
 _MESSAGE = 1024
 _WORST_FIRST = ("timed out", "failed", "progressing", "soaking", "waiting", "done", "skipped")
+_DONE = _WORST_FIRST.index("done")
 _PLACE = {Phase.TIMED_OUT: 0, Phase.FAILED: 1, Phase.PROGRESSING: 2, Phase.TO_APPLY: 4, Phase.SUCCEEDED: 5}
 
 
@@ -29,17 +33,43 @@ def summary_of(rollout: Rollout, now: datetime) -> RolloutSummary:
             phase = Phase.PROGRESSING if entry.starts else entry.phase
             counted[phase] += 1
             place = 4 if entry.cluster in rollout.unbound else _PLACE.get(phase, 6)
-            lines[3 if place == 5 and entry.wait is Wait.SOAK else place].append((ref, entry))
+            line = lines[3 if place == 5 and entry.wait is Wait.SOAK else place]
+            if len(line) < MAX_LISTED_CLUSTERS:  # no more are shown, and there may be ten thousand
+                line.append((ref, entry))
     worst = islice((each for line in lines for each in line), MAX_LISTED_CLUSTERS)
     return RolloutSummary(
+        state=state_of(rollout),
+        done=f"{len(lines[_DONE])}/{sum(counted.values())}",
         to_apply=counted[Phase.TO_APPLY],
         progressing=counted[Phase.PROGRESSING],
         succeeded=counted[Phase.SUCCEEDED],
         failed=counted[Phase.FAILED],
         timed_out=counted[Phase.TIMED_OUT],
         skipped=counted[Phase.SKIPPED],
-        clusters=[_line(rollout, ref, entry, now) for ref, entry in worst],
+        clusters=_merged(_line(rollout, ref, entry, now) for ref, entry in worst),
     )
+
+
+def _merged(lines: Iterable[ClusterRollout]) -> list[ClusterRollout]:
+    """Let clusters of which the same is said share a line, or a hundred of them would hide the few that matter.
+
+    When each of those came to be done is of no interest. What failed has a line of its own, which is for programs, too.
+    """
+    found: dict[tuple[object, ...], ClusterRollout] = {}
+    for each in lines:
+        time = (
+            "" if each.status == Phase.SUCCEEDED.value and each.reason != Wait.SOAK.value else each.last_transition_time
+        )
+        own = each.cluster if each.status in (Phase.FAILED.value, Phase.TIMED_OUT.value) else ""
+        what = (own, each.placement, each.group, each.group_index, each.status, each.reason, each.message, time)
+        first = found.get(what)
+        if first is None:
+            found[what] = each
+            continue
+        others = ", ".join((*first.names[1:], each.cluster))
+        latest = max(first.last_transition_time, each.last_transition_time)
+        found[what] = msgspec.structs.replace(first, others=others, last_transition_time=latest)
+    return list(found.values())
 
 
 def _line(rollout: Rollout, ref: ReferenceRollout, entry: ClusterDecision, now: datetime) -> ClusterRollout:

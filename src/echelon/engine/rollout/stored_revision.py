@@ -6,7 +6,7 @@ content it has; each kind has its own. Its annotations say what the revision has
 Others may write such objects, too. One that says what cannot be is worth nothing, and must not stop anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,8 @@ COMPLETED_NUMBER_ANNOTATION = "echelon.dev/completed-number"
 PASSED_ANNOTATION = "echelon.dev/completed-groups"  # which named groups have had it, all of them
 STOPPED_ANNOTATION = "echelon.dev/stopped-at"  # when too many clusters failed, where that is final
 GENERATION_ANNOTATION = "echelon.dev/set-generation"  # since which generation of its object it is wanted
+CAUSE_ANNOTATION = "kubernetes.io/change-cause"  # why, in the words of whoever changed the object, as Kubernetes has it
+_LONGEST_CAUSE = 1000  # characters; a history is read, and revisions are many
 _DIGITS = 18  # of a generation; none has more
 # One a second for thirty years. What is numbered higher was not numbered by us, and leaves no number to go on with.
 HIGHEST_NUMBER = 1_000_000_000
@@ -44,6 +46,8 @@ class StoredRevision:
     passed: str = ""  # as its annotations say, with the number that it had then
     stopped: str = ""
     strange: str = ""  # what it says and cannot be
+    created: str = ""
+    cause: str = ""  # why it is wanted
     secrets_lost: bool = False  # it has no content because nobody knows any more what the Secrets in it held
 
 
@@ -65,7 +69,14 @@ def read_revision(stored: ControllerRevision, hash_label: str) -> StoredRevision
         completed_number=meta.annotations.get(COMPLETED_NUMBER_ANNOTATION, ""),
         passed=meta.annotations.get(PASSED_ANNOTATION, ""),
         stopped=meta.annotations.get(STOPPED_ANNOTATION, ""),
+        created=meta.creation_timestamp or "",
+        cause=meta.annotations.get(CAUSE_ANNOTATION, ""),
     )
+
+
+def cause_of(annotations: Mapping[str, Any]) -> str:
+    """Return why the content of an object is wanted, as far as it is kept with its revision."""
+    return str(annotations.get(CAUSE_ANNOTATION) or "")[:_LONGEST_CAUSE]
 
 
 def is_revision_of(stored: ControllerRevision, kind: Kind[Any], meta: ObjectMeta) -> bool:

@@ -79,8 +79,10 @@ class Subject:
     conditions: Sequence[Condition] = ()  # as its status has them
     reported: RolloutSummary | None = None  # what its status says of its clusters
     revisions: Sequence[StoredRevision] = ()
+    cause: str = ""  # why the content is wanted, in the words of whoever changed it
     revision_labels: Mapping[str, str] = field(default_factory=dict)  # that a stored revision of the content gets
     history_limit: int | None = None
+    in_use: frozenset[str] = frozenset()  # revisions that clusters may get once more, and that are not forgotten
     default_concurrency: int | None = None  # clusters at a time, if nobody says how many; None: as a group has
     outcomes: WriteOutcomes = ALL_WRITTEN
     stale: frozenset[str] = frozenset()  # clusters with a holding that may be newer than all else that is known

@@ -20,7 +20,7 @@ BUILT_IN = ("Applied", "Available", "StatusFeedbackSynced")
 ROLLOUT_CONDITIONS = ("Progressing", "Degraded")
 AGGREGATED = "ConditionRulesAggregated"
 MAX_NAMED = 5
-MAX_NAMED_MESSAGE = 256
+MAX_NAMED_MESSAGE = 400
 
 _HEALTH_REASONS = {
     ("Progressing", "True"): "ObjectsProgressing",

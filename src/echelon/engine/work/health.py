@@ -14,6 +14,7 @@ from echelon.engine.work.health_jobs import job, pod
 from echelon.engine.work.health_sets import clique, clique_set, clone_set, scaling_group
 from echelon.engine.work.health_state import (
     HEALTHY,
+    UNOBSERVED,
     Degraded,
     Health,
     Healthy,
@@ -95,7 +96,7 @@ def _by_conditions(obj: JSONObject) -> Health:
     status = part(obj, "status")
     generation = number(part(obj, "metadata"), "generation")
     if number(status, "observedGeneration", generation) < generation:
-        return Progressing("NotObserved", "the controller has not seen the present spec yet")
+        return Progressing(UNOBSERVED, "the controller has not seen the present spec yet")
     for kind in _STUCK:
         found = condition(status, kind)
         if found.get("status") == "True":
@@ -105,7 +106,7 @@ def _by_conditions(obj: JSONObject) -> Health:
     for kind in _GOOD:
         found = condition(status, kind)
         if found and number(found, "observedGeneration", generation) < generation:
-            return Progressing("NotObserved", "the controller has not seen the present spec yet")
+            return Progressing(UNOBSERVED, "the controller has not seen the present spec yet")
         if found and found.get("status") != "True":
             return Progressing(f"Not{kind}", _message_of(found, f"is not {kind.lower()}"))
     return HEALTHY

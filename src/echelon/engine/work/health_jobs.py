@@ -17,20 +17,7 @@ from echelon.engine.work.health_state import (
     text,
     unobserved,
 )
-
-# What a container waits for when nobody but the author of the manifest can help.
-_BROKEN = frozenset(
-    {
-        "CrashLoopBackOff",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RunContainerError",
-    }
-)
+from echelon.engine.work.pod_trouble import BROKEN
 
 
 def pod(obj: JSONObject) -> Health:
@@ -58,7 +45,7 @@ def _broken_container(status: JSONObject) -> Degraded | None:
     for each in [*items(status, "initContainerStatuses"), *items(status, "containerStatuses")]:
         waiting = part(each, "state", "waiting")
         reason = text(waiting, "reason")
-        if reason in _BROKEN:
+        if reason in BROKEN:
             why = text(waiting, "message")
             return Degraded(reason, f"container {text(each, 'name')}: {reason}" + (f": {why}" if why else ""))
     return None

@@ -37,6 +37,7 @@ class Degraded:
 Health: TypeAlias = Healthy | Progressing | Degraded
 
 HEALTHY = Healthy()
+UNOBSERVED = "NotObserved"
 
 
 def part(obj: JSON, *path: str) -> JSONObject:
@@ -72,7 +73,7 @@ def condition(status: JSONObject, kind: str) -> JSONObject:
 def unobserved(obj: JSONObject) -> Progressing | None:
     """Tell if the controller has not looked at the present spec; only for kinds that report what they looked at."""
     if number(part(obj, "status"), "observedGeneration") < number(part(obj, "metadata"), "generation"):
-        return Progressing("NotObserved", "the controller has not seen the present spec yet")
+        return Progressing(UNOBSERVED, "the controller has not seen the present spec yet")
     return None
 
 

@@ -29,6 +29,7 @@ from echelon.engine.work.configs import Options, options_for
 from echelon.engine.work.drift import DRIFTED, Drift, drift_condition
 from echelon.engine.work.feedback import Feedback, read_feedback
 from echelon.engine.work.health import HEALTHY, Health, Progressing, grace_left, health
+from echelon.engine.work.health_told import APPLIED_MESSAGE, applied_message, told, warnings_of, with_health
 from echelon.engine.work.redaction import without_values
 from echelon.engine.work.rules import RULE_REASONS, RuleBudget, RuleResult, evaluate
 
@@ -39,7 +40,13 @@ PER_MANIFEST: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The manifest was applied, or needed no change."""
+    """The manifest was applied, or needed no change.
+
+    `warnings` are what the server said to it: fields that it does not know and drops, versions that will go. None if
+    nothing was written, so that what was told of the last write stands.
+    """
+
+    warnings: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class ObservedManifest:
 
     `applied` is None in a pass that only looks: what was said about the last attempt is kept. So is what was said about
     drift if `drift` is None, and about objects that were there before the work if `adopted` is. `has_status`: objects
-    of its kind have a status that a controller writes.
+    of its kind have a status that a controller writes. `cause` is why the object is not well, if somebody looked.
     """
 
     meta: ManifestResourceMeta
@@ -95,6 +102,7 @@ class ObservedManifest:
     drift: Drift | None = None
     has_status: bool = False
     adopted: bool | None = None
+    cause: str = ""
 
 
 def report(
@@ -214,8 +222,11 @@ def _judge(
         conditions = set_condition(conditions, synced, restart=changed)
     if found and settled:
         conditions = _with_rule_results(conditions, rule_results, stamp)
-    manifest = ManifestCondition(resource_meta=observed.meta, status_feedback=feedback, conditions=list(conditions))
     judged = _health(observed, conditions, stamp, settled=settled)
+    if judged is not None:
+        judged = told(judged, observed.cause, warnings_of(conditions, stamp), whole=observed.meta.kind == "Pod")
+        conditions = with_health(conditions, judged if settled else HEALTHY, stamp)
+    manifest = ManifestCondition(resource_meta=observed.meta, status_feedback=feedback, conditions=list(conditions))
     return JudgedManifest(manifest, judged, ruled=settled and not isinstance(observed.live, Absent))
 
 
@@ -226,8 +237,10 @@ def _applied(applied: ApplyResult, before: Condition | None, stamp: ConditionSta
             known = before is not None and stamp.current(before) and before.status != "Unknown"
             message = f"Nothing is known yet, for the cluster's API server did not carry out the request: {error}"
             return None if known else stamp.condition("Applied", "Unknown", "ClusterUnreachable", message)
-        case Applied():
-            return stamp.condition("Applied", "True", "AppliedManifestComplete", "Apply manifest complete")
+        case Applied(warnings):
+            earlier = before.message if before is not None and stamp.current(before, "True") else APPLIED_MESSAGE
+            message = earlier if warnings is None else applied_message(warnings)
+            return stamp.condition("Applied", "True", "AppliedManifestComplete", message)
         case NotApplied(error, ignored_fields=True):
             message = f"Failed to process ignoreFields: {error}"
             return stamp.condition("Applied", "False", "AppliedManifestSSAIgnoreFieldError", message)

@@ -8,7 +8,7 @@ from echelon.engine.rollout.allocation import owners_of
 from echelon.engine.rollout.control import ABORTED
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.state import Rollout
-from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.rollout.stored_revision import StoredRevision, cause_of
 from echelon.engine.rollout.subject import Subject, UnreadableHolding
 from echelon.engine.work_set.content import TEMPLATE, Content, read_content
 from echelon.engine.work_set.names import HASH_LABEL, SET_LABEL
@@ -55,6 +55,7 @@ def subject_of(view: WorkSetView, works: Mapping[str, WorkView]) -> Subject:
         noun=NOUN,
         revision=content.digest,
         content={TEMPLATE: content.template},
+        cause=cause_of(meta.annotations),
         problem=content.problem,
         references=tuple(replace(ref, path=f"spec.placementRefs[{number}]") for number, ref in enumerate(view.refs)),
         holdings=works,

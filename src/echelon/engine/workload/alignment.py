@@ -27,6 +27,7 @@ from echelon.engine.align import (
     align,
     resolve_budgets,
 )
+from echelon.engine.align.reflection import REFUSED_PUSH_ID
 from echelon.engine.work.health_state import number, part, text
 from echelon.engine.workload.names import RETAIN_REPLICAS, TEMPLATE_GENERATION
 from echelon.engine.workload.pushing import permitted
@@ -125,7 +126,7 @@ class Alignment:
             for name in sorted({*self.view.targets, *wanted.staying})
             if (found := self._target(name, wanted, keep=keep)) is not None
         }
-        budgets = resolve_budgets(self.strategy, self.interpreter.contract, self._total(targets))
+        budgets = self._budgets(targets)
         workload = Workload(
             template=wanted.revision,
             contract=self.interpreter.contract,
@@ -171,6 +172,21 @@ class Alignment:
         done = [(each.completed, each.number, each.revision) for each in self.view.revisions if each.completed]
         return max(done)[2] if done and max(done)[2] in self.templates else ""
 
+    @property
+    def first(self) -> str:
+        """The revision that the workload began with, as long as none was complete everywhere."""
+        known = self.begun.ledger
+        return "" if known.stable else known.first or ""
+
+    def _budgets(self, targets: Mapping[str, Target]) -> Budgets:
+        """Return the budgets; of the pods that a partition keeps old, those come first that are not there yet."""
+        total, asked = self._total(targets), sum(map(self.replicas, self.view.targets))
+        found = resolve_budgets(self.strategy, self.interpreter.contract, total)
+        if total == asked or not found.partition:
+            return found
+        kept = resolve_budgets(self.strategy, self.interpreter.contract, asked).partition
+        return replace(found, partition=max(0, kept - (asked - total)))
+
     def _total(self, targets: Mapping[str, Target]) -> int:
         """Return how many pods there are to be.
 
@@ -192,7 +208,7 @@ class Alignment:
         generation = text(part(work.manifest, "metadata", "annotations"), TEMPLATE_GENERATION)
         return any(
             self.templates.hash(each, work.cluster) == carried and generation == str(self.templates.generation(each))
-            for each in (revision, self.stable)
+            for each in (revision, self.stable, self.first)
             if each in self.templates
         )
 
@@ -212,6 +228,7 @@ class Alignment:
             replicas=newest.replicas if name not in self.view.targets and newest else self.replicas(name),
             revision=self.templates.hash(wanted.revision, name),
             stable=stable,
+            first=self.templates.hash(self.first, name),
             group=wanted.groups.get(name, 0),
             open=is_open,
             reachable=name not in wanted.held,
@@ -245,7 +262,7 @@ def _begin(view: WorkloadView, views: Mapping[str, MemberView], budgets: Budgets
     unknown = {
         name: ClusterLedger.unknown(views.get(name), most)
         for name, work in view.works.items()
-        if name not in ledger.clusters and work.terminating is None
+        if name not in ledger.clusters and work.terminating is None and not _was_never_taken(work)
     }
     if unknown:
         ledger = msgspec.structs.replace(ledger, clusters={**ledger.clusters, **unknown})
@@ -260,6 +277,11 @@ def _begin(view: WorkloadView, views: Mapping[str, MemberView], budgets: Budgets
 
 def _is_all_unknown(entry: ClusterLedger) -> bool:
     return entry.is_unknown and (entry.newest is None or not entry.newest.revision)
+
+
+def _was_never_taken(work: WorkView) -> bool:
+    """Whether a member's server has refused the first push of a work, so that there is nothing on the member."""
+    return work.is_refused and not (work.status or {}).keys() - {REFUSED_PUSH_ID}
 
 
 def _is_charged(ledger: Ledger, cluster: str, push_id: int) -> bool:

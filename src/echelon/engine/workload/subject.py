@@ -18,6 +18,7 @@ from echelon.engine.align import Wait as BudgetWait
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, PlacementView
+from echelon.engine.rollout.stored_revision import cause_of
 from echelon.engine.rollout.strategy import StrategyType
 from echelon.engine.rollout.subject import Holding, Subject
 from echelon.engine.work.health_state import part, text
@@ -41,6 +42,7 @@ def subject_of(view: WorkloadView, templates: Templates, holdings: Mapping[str, 
     label = f"{meta.namespace}.{meta.name}"
     uid = text(part(view.template, "metadata"), "uid")
     ledger = view.ledger
+    granted = ledger.ledger if ledger is not None else None
     return Subject(
         kind=RESOURCE_BINDING,
         # What is stored with a revision is since when it is wanted, and that is counted by the template.
@@ -48,12 +50,14 @@ def subject_of(view: WorkloadView, templates: Templates, holdings: Mapping[str, 
         noun=NOUN,
         revision=templates.revision,
         content=content_of(templates.base, templates.interpreter),
+        cause=cause_of(part(view.template or {}, "metadata", "annotations")),
         references=(reference_of(view),),
         holdings=holdings,
         unreadable=view.unread,
         conditions=status.conditions,
         reported=ledger.status.rollout if ledger is not None else None,
         revisions=view.revisions,
+        in_use=frozenset({granted.stable, granted.first or ""}) if granted is not None else frozenset(),
         revision_labels={HASH_LABEL: templates.revision, BINDING_LABEL: label, TEMPLATE_UID_LABEL: uid},
         outcomes=view.outcomes,
         stale=view.stale,

@@ -108,8 +108,8 @@ class WorkWrites:
         for name, work in sorted(self._view.works.items()):
             if name in carried or name in leave or work.terminating is not None:
                 continue
-            if change := self._touch(work):
-                writes.append(_patch(work, {"spec": change}))
+            if change := self._claim(work) | self._touch(work):
+                writes.append(_patch(work, change))
         return tuple(writes)
 
     def _write(self, cluster: str, carried: Carried) -> Write:
@@ -134,12 +134,19 @@ class WorkWrites:
         metadata = {"labels": labels, "annotations": annotations}
         if FINALIZER not in work.finalizers:
             metadata["finalizers"] = [*work.finalizers, FINALIZER]
-        return _patch(work, {"metadata": metadata, "spec": {**spec, **self._touch(work)}})
+        return _patch(work, {"metadata": metadata, "spec": {**spec, **self._touch(work).get("spec", {})}})
+
+    def _claim(self, work: WorkView) -> JSONObject:
+        """Return what makes a work say again whose it is: its agent may have written something else."""
+        notes = binding_notes(self._view.binding)
+        says = {name: work.annotations.get(name) for name in notes}
+        return {} if says == notes else {"metadata": {"annotations": notes}}
 
     def _touch(self, work: WorkView) -> JSONObject:
         flags = self._flags(work.cluster)
         has = {"suspendDispatching": work.suspended, "preserveResourcesOnDeletion": work.preserved}
-        return {name: value or None for name, value in flags.items() if value != has[name]}
+        changed = {name: value or None for name, value in flags.items() if value != has[name]}
+        return {"spec": changed} if changed else {}
 
     def _flags(self, cluster: str) -> dict[str, bool]:
         preserved = bool(self._view.binding.spec.preserve_resources_on_deletion)

@@ -7,6 +7,7 @@ from echelon.fleet.member.decide.scheduling import same_but_numbers
 
 _RESTART_SECONDS = 10.0
 _LONGEST_RESTART_SECONDS = 300.0
+LAST_WORDS = "fatal: it ends, as the script of this cluster says"  # of a container that fails
 
 
 def backoff(attempt: int) -> float:
@@ -62,10 +63,16 @@ def _same_kind(said: JSONObject, new: JSONObject) -> bool:
     return said.get("reason") == new["reason"] and same_but_numbers(said.get("message") or "", new["message"])
 
 
-def waiting(pod: JSONObject, reason: str, message: str, now: str) -> JSONObject:
-    """Return the status of a pod whose containers cannot start."""
+def not_pulled(pod: JSONObject, image: str, attempt: int, now: str) -> JSONObject:
+    """Return the status of a pod one of whose images cannot be pulled; containers with others only wait."""
+    reason, message = pull_error(image, attempt)
+    creating = {"waiting": {"reason": "ContainerCreating"}}
+    status = _with_containers(pod, creating, ready=False, restarts=read_pod(pod).restarts)
     state = {"waiting": {"reason": reason, "message": message}}
-    return _unready(pod, _with_containers(pod, state, ready=False, restarts=read_pod(pod).restarts), now)
+    status["containerStatuses"] = [
+        {**each, "state": state} if each["image"] == image else each for each in status["containerStatuses"]
+    ]
+    return _unready(pod, status, now)
 
 
 def running(pod: JSONObject, now: str, *, ready: bool) -> JSONObject:
@@ -91,7 +98,7 @@ def crashed(pod: JSONObject, now: str) -> JSONObject:
     message = f"back-off {pause}s restarting failed container in pod {name}_{pod['metadata']['namespace']}"
     state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
     status = _with_containers(pod, state, ready=False, restarts=restarts + 1)
-    last = {"terminated": _terminated(pod, 1, "Error", now)}
+    last = {"terminated": {**_terminated(pod, 1, "Error", now), "message": LAST_WORDS}}
     status["containerStatuses"] = [{**each, "lastState": last} for each in status["containerStatuses"]]
     return _unready(pod, status, now)
 
@@ -99,7 +106,8 @@ def crashed(pod: JSONObject, now: str) -> JSONObject:
 def ended(pod: JSONObject, now: str, *, succeeded: bool) -> JSONObject:
     """Return the status of a pod that has run to its end."""
     code, reason = (0, "Completed") if succeeded else (1, "Error")
-    state = {"terminated": _terminated(pod, code, reason, now)}
+    words = {} if succeeded else {"message": LAST_WORDS}
+    state = {"terminated": {**_terminated(pod, code, reason, now), **words}}
     status = _with_containers(pod, state, ready=False, restarts=read_pod(pod).restarts)
     status["phase"] = "Succeeded" if succeeded else "Failed"
     return _unready(pod, status, now, "PodCompleted" if succeeded else "PodFailed")

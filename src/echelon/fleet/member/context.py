@@ -5,20 +5,22 @@ ReplicaSets have come to.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
 from echelon.fleet.member.cluster_index import DEPLOYMENTS, NODES, PODS, SCHEDULER, ClusterIndex
 from echelon.fleet.member.decide.deployment_status import Moment
+from echelon.fleet.member.decide.news import News
 from echelon.fleet.member.decide.scheduling import Taint
+from echelon.fleet.member.journal import JOURNAL, Journal
 from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
 from echelon.fleet.member.writing import Writer
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.storage.store import Key
 
-_RANK = {PODS: 0, NODES: 0, SCHEDULER.resource: 0, DEPLOYMENTS: 2}  # everything else in between
+_RANK = {PODS: 0, NODES: 0, SCHEDULER.resource: 0, DEPLOYMENTS: 2, JOURNAL.resource: 2}  # everything else in between
 # A stamp has whole seconds, and clocks are not exact: look a little later than something is due.
 _LATER = 0.001
 _MOST_HEARD = 256
@@ -55,6 +57,7 @@ class MemberContext:
         self.random = Random(f"{profile.seed} {profile.name}")  # noqa: S311 - repeatable on purpose
         self.writer = Writer(cluster)
         self.index = ClusterIndex()
+        self.journal = Journal(cluster)
         self.pod_timers = PodTimers()
         self.node_orders: dict[str, bool] = {}  # nodes that the script takes down, or brings back, now
         self.tainted: dict[tuple[str, Taint], float] = {}  # since when taints without a time are there
@@ -84,6 +87,11 @@ class MemberContext:
         if self._strides >= _STRIDE:
             self._strides = 0
             await asyncio.sleep(0)
+
+    def tell(self, happened: Iterable[News]) -> None:
+        """Report something that no change shows."""
+        if self.journal.tell(happened):
+            self.wake(JOURNAL)
 
     def wake(self, key: Key) -> None:
         """Look at an object soon."""

@@ -1,8 +1,7 @@
 """A fleet in one line: "50 clusters; regions eu/us/ap; canary label on 2; image *:bad* fails on 1".
 
-Clauses are separated by semicolons and may come in any order. Which clusters a clause like "on 2" means is drawn from
-the seed, so one line and one seed are always the same fleet. "nodes 4" gives every cluster four nodes, and
-"resource nvidia.com/gpu 8" gives every node eight GPUs, or whatever else pods may ask for by name.
+Clauses are separated by semicolons. Of two that say how something is, the later one holds; troubles add up. Which
+clusters a clause like "on 2" means is drawn from the seed, so one line and one seed are always the same fleet.
 """
 
 import re
@@ -69,25 +68,102 @@ def _trouble(make: Callable[[re.Match[str], float, float], Trouble]) -> Callable
 
 
 _LIST = r"(?P<names>[\w.-]+(?:/[\w.-]+)*)"
-_CLAUSES: tuple[tuple[str, Callable[[_Plan, re.Match[str]], _Plan]], ...] = (
-    (r"(?P<n>\d+) clusters?", lambda plan, m: replace(plan, clusters=int(m["n"]))),
-    (rf"regions? {_LIST}", _names("regions")),
-    (rf"environments? {_LIST}", _names("environments")),
-    (rf"versions? {_LIST}", _names("versions")),
-    (r"nodes (?P<n>\d+)", lambda plan, m: replace(plan, nodes=int(m["n"]))),
-    (
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of the line: how it is written, and what it means."""
+
+    form: str
+    meaning: str
+    pattern: str
+    change: Callable[[_Plan, re.Match[str]], _Plan]
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether it may say on which clusters, and from when to when."""
+        return self.pattern.endswith(_TIME)
+
+
+CLAUSES = (
+    Clause(
+        "N clusters", "so many of them", r"(?P<n>\d+) clusters?", lambda plan, m: replace(plan, clusters=int(m["n"]))
+    ),
+    Clause("regions A/B/C", "label region, and names: a-1, b-1, c-1, a-2", rf"regions? {_LIST}", _names("regions")),
+    Clause("environments A/B", "label environment", rf"environments? {_LIST}", _names("environments")),
+    Clause("versions A/B", "versions of Kubernetes", rf"versions? {_LIST}", _names("versions")),
+    Clause(
+        "nodes N",
+        "so many nodes in each cluster",
+        r"nodes (?P<n>\d+)",
+        lambda plan, m: replace(plan, nodes=int(m["n"])),
+    ),
+    Clause(
+        "resource NAME N",
+        "so much of it on each node, such as nvidia.com/gpu",
         r"resource (?P<name>[\w.-]+/[\w.-]+) (?P<n>\d+)",
         lambda plan, m: replace(plan, resources=(*plan.resources, (m["name"], m["n"]))),
     ),
-    (r"canary(?: label)? on (?P<n>\d+)", lambda plan, m: replace(plan, canaries=int(m["n"]))),
-    (rf"image (?P<image>\S+) fails{_ON}{_TIME}", _trouble(lambda m, b, e: ImageError(b, e, m["image"]))),
-    (rf"image (?P<image>\S+) crashes{_ON}{_TIME}", _trouble(lambda m, b, e: CrashLoop(b, e, m["image"]))),
-    (rf"slow starts{_ON}{_TIME}", _trouble(lambda _, b, e: SlowStart(b, e))),
-    (rf"slow api{_ON}{_TIME}", _trouble(lambda _, b, e: SlowApi(b, e))),
-    (rf"flapping{_ON}{_TIME}", _trouble(lambda _, b, e: Flapping(b, e))),
-    (rf"offline{_ON}{_TIME}", _trouble(lambda _, b, e: Offline(b, e))),
-    (rf"nodes? (?P<node>\S+) down{_ON}{_TIME}", _trouble(lambda m, b, e: NodeDown(b, e, m["node"]))),
-    (rf"full disks?{_ON}{_TIME}", _trouble(lambda _, b, e: DiskFull(b, e))),
+    Clause(
+        "canary label on N",
+        "label canary=true on the first N clusters",
+        r"canary(?: label)? on (?P<n>\d+)",
+        lambda plan, m: replace(plan, canaries=int(m["n"])),
+    ),
+    Clause(
+        "image PATTERN fails",
+        "such images cannot be pulled",
+        rf"image (?P<image>\S+) fails{_ON}{_TIME}",
+        _trouble(lambda m, b, e: ImageError(b, e, m["image"])),
+    ),
+    Clause(
+        "image PATTERN crashes",
+        "such containers end with an error, again and again",
+        rf"image (?P<image>\S+) crashes{_ON}{_TIME}",
+        _trouble(lambda m, b, e: CrashLoop(b, e, m["image"])),
+    ),
+    Clause(
+        "slow starts",
+        "pods take ten times as long",
+        rf"slow starts{_ON}{_TIME}",
+        _trouble(lambda _, b, e: SlowStart(b, e)),
+    ),
+    Clause(
+        "slow api",
+        "requests take two seconds",
+        rf"slow api{_ON}{_TIME}",
+        _trouble(lambda _, b, e: SlowApi(b, e)),
+    ),
+    Clause(
+        "flapping",
+        "pods are ready and not ready in turn",
+        rf"flapping{_ON}{_TIME}",
+        _trouble(lambda _, b, e: Flapping(b, e)),
+    ),
+    Clause(
+        "offline",
+        "nobody reaches the cluster",
+        rf"offline{_ON}{_TIME}",
+        _trouble(lambda _, b, e: Offline(b, e)),
+    ),
+    Clause(
+        "node PATTERN down",
+        "such nodes are not heard of",
+        rf"nodes? (?P<node>\S+) down{_ON}{_TIME}",
+        _trouble(lambda m, b, e: NodeDown(b, e, m["node"])),
+    ),
+    Clause(
+        "full disks",
+        "pods are evicted and no others come",
+        rf"full disks?{_ON}{_TIME}",
+        _trouble(lambda _, b, e: DiskFull(b, e)),
+    ),
+    Clause(
+        "no troubles",
+        "none of the troubles that are named before it",
+        r"no troubles?",
+        lambda plan, _: replace(plan, troubles=()),
+    ),
 )
 
 
@@ -115,9 +191,9 @@ def profiles(spec: str = DEFAULT, seed: int = 0) -> list[Profile]:
 
 
 def _read(plan: _Plan, clause: str) -> _Plan:
-    for pattern, change in _CLAUSES:
-        if found := re.fullmatch(pattern, clause, re.IGNORECASE):
-            return change(plan, found)
+    for each in CLAUSES:
+        if found := re.fullmatch(each.pattern, clause, re.IGNORECASE):
+            return each.change(plan, found)
     raise BadFleetSpec(
         f'"{clause}" describes nothing of a fleet; try "50 clusters", "regions eu/us", "canary label on 2", '
         '"image *:bad* fails on 1", "slow starts on 2" or "offline on 1 from 60 to 300"'

@@ -36,6 +36,8 @@ from echelon.fleet.member.cluster_index import (
 )
 from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.gang_index import POD_GANGS
+from echelon.fleet.member.journal import JOURNAL, TOLD
+from echelon.fleet.member.machines import MemberMachines
 from echelon.fleet.member.network import MemberClient, Network
 from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
@@ -50,6 +52,13 @@ from echelon.kube.errors import ApiError
 
 _log = logging.getLogger(__name__)
 _Sync = Callable[[MemberContext, Key], Awaitable[None]]
+
+
+async def write_journal(context: MemberContext, _key: Key) -> None:
+    """Write events, in a member of which somebody reads them."""
+    await context.journal.write()
+
+
 _SYNC: dict[str, _Sync] = {
     PODS: pods.sync,
     NODES: nodes.sync,
@@ -61,6 +70,7 @@ _SYNC: dict[str, _Sync] = {
     JOBS: jobs.sync,
     CLONE_SETS: clone_sets.sync,
     DEPLOYMENTS: deployments.sync,
+    JOURNAL.resource: write_journal,
 }
 
 
@@ -73,6 +83,7 @@ class Member:
         self.cluster = cluster
         self.context = MemberContext(profile, cluster, timers or Timers(), self._woken)
         self.network = Network(cluster.store.wake_watches)
+        cluster.machines = MemberMachines(self.context.journal)
         self._working: asyncio.Task[None] | None = None
         self._following = False
         self._alive = False
@@ -115,6 +126,7 @@ class Member:
                 for entry in store.list(resource).entries:
                     self._follow(Change(EventType.ADDED, entry.revision, entry))
             store.on_commit(self._follow)
+            store.on_commit(self._take_note)
         await nodes.make_nodes(context)
         script, timers = context.script, context.timers
         for moment in script.moments(CrashLoop, Flapping, DiskFull):
@@ -169,6 +181,10 @@ class Member:
             self.context.pod_timers.forget(change.entry.object["metadata"]["uid"])
         for key in tuple(self.context.index.follow(change)):
             self.context.wake(key)
+
+    def _take_note(self, change: Change) -> None:
+        if self._alive and change.entry.key.resource in TOLD and self.context.journal.follow(change):
+            self.context.wake(JOURNAL)
 
     async def _work(self) -> None:
         try:

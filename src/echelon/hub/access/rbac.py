@@ -94,7 +94,7 @@ class Authorizer:
         self._rules: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
         self._scopes: dict[str, _Scope] = {}
         # What a binding put into the index, so that it can be taken out: (is a user, subject).
-        self._indexed: dict[tuple[str, str], list[tuple[bool, str]]] = {}
+        self._indexed: dict[tuple[str, str], dict[tuple[bool, str], None]] = {}
 
     def changed(self, kind: str, namespace: str, name: str, obj: JSONObject | None) -> None:
         """Take note of an RBAC object that was written, or with None deleted. Other kinds are none of our business."""
@@ -156,7 +156,7 @@ class Authorizer:
         reference = binding.get("roleRef") or {}
         role = _role_key(reference, namespace)
         title = f"{name}/{namespace}" if namespace else name
-        indexed: list[tuple[bool, str]] = []
+        indexed: dict[tuple[bool, str], None] = {}  # as an ordered set
         for subject in binding.get("subjects") or ():
             entry = _subject(subject, namespace)
             if entry is None or entry in indexed:
@@ -165,7 +165,7 @@ class Authorizer:
             what = f"{kind} {quoted(title)} of {role[0]} {quoted(role[2])} to {_described(subject, namespace)}"
             index = scope.users if is_user else scope.groups
             index.setdefault(key, {})[name] = _Grant(role, f"RBAC: allowed by {what}")
-            indexed.append(entry)
+            indexed[entry] = None
         self._indexed[namespace, name] = indexed
 
     def _unbind(self, namespace: str, name: str) -> None:

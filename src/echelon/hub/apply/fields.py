@@ -9,6 +9,7 @@ Nodes are shared between sets and never modified once they are part of one.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -22,6 +23,7 @@ Path: TypeAlias = tuple[str, ...]
 
 SELF = "."
 _KINDS = "fkvi"
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 _SHORT = 200  # steps that are worth to be remembered; a client may send longer ones, but not to stay
 
 
@@ -142,10 +144,7 @@ def in_order(steps: Node) -> list[str]:
 def _canonical(value: JSON) -> str:
     text = msgspec.json.encode(value).decode()
     # As Go writes JSON: safe inside HTML and JavaScript.
-    for character in "<>&\u2028\u2029":
-        if character in text:
-            text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _UNSAFE.search(text) else text
 
 
 def _normal(step: str) -> str | None:
@@ -204,7 +203,9 @@ def _ranked(step: str) -> tuple[Any, ...]:
     kind, text = step[0], step[2:]
     if kind == "f":
         return 0, text
-    value = json.loads(text)
+    if kind == "v" and text[0] == '"' and "\\" not in text:
+        return _KINDS.index(kind), (1, text[1:-1])  # as it would be decoded
+    value = msgspec.json.decode(text)
     if kind == "k":
         return 1, [(name, _value_rank(part)) for name, part in value.items()]
     return _KINDS.index(kind), _value_rank(value)
@@ -230,7 +231,7 @@ def _shown(step: str) -> str:
         return f".{text}"
     if kind == "i":
         return f"[{text}]"
-    value = json.loads(text)
+    value = msgspec.json.decode(text)
     if kind == "v":
         return f"[={_quoted(value)}]"
     return "[" + ",".join(f"{name}={_quoted(part)}" for name, part in value.items()) + "]"

@@ -6,6 +6,7 @@ belongs, and list items that can be told apart. The texts are those of Kubernete
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TypeAlias
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.apply.fields import readable
@@ -13,12 +14,14 @@ from echelon.hub.apply.shape import Scalar, Shape, Unit
 from echelon.hub.schema import causes
 from echelon.kube.errors import MOST_CAUSES, BadRequest
 
+_FIELD, _ITEM, _PLACE = "field", "item", "place"
+_Path: TypeAlias = tuple[tuple[str, str], ...]
 _GO_TYPES = {bool: "bool", str: "string", dict: "map[string]interface {}", list: "[]interface {}"}
 
 
 def check(config: JSONObject, shape: Shape, *, api_version: str) -> None:
     """Raise BadRequest if the configuration can't be merged by its schema."""
-    found = list(islice(_errors(config, shape, ""), MOST_CAUSES))
+    found = list(islice(_errors(config, shape, ()), MOST_CAUSES))
     if not found:
         return
     about = config.get("metadata") or {}
@@ -29,36 +32,48 @@ def check(config: JSONObject, shape: Shape, *, api_version: str) -> None:
     raise BadRequest(f"failed to create typed patch object ({who}): {why}")
 
 
-def _errors(value: JSON, shape: Shape, path: str) -> Iterator[str]:
+def _errors(value: JSON, shape: Shape, path: _Path) -> Iterator[str]:
+    """Say what is wrong; where, is put into words only then."""
     if value is None:
         return
     if isinstance(value, dict) and shape.map is not Unit.NONE:
         for name, child in value.items():
             if (below := shape.fields.get(name) or shape.rest) is None:
-                yield f"{path}.{causes.step(name)}: field not declared in schema"
+                yield f"{_words((*path, (_FIELD, name)))}: field not declared in schema"
             else:
-                yield from _errors(child, below, f"{path}.{causes.step(name)}")
+                yield from _errors(child, below, (*path, (_FIELD, name)))
     elif isinstance(value, list) and shape.list is not Unit.NONE:
         yield from _list_errors(value, shape, path)
     elif isinstance(value, dict | list) or not _fits(value, shape.scalar):
-        yield f"{path}: {_expected(value, shape)}" if path else _expected(value, shape)
+        yield f"{_words(path)}: {_expected(value, shape)}" if path else _expected(value, shape)
 
 
-def _list_errors(items: list[JSON], shape: Shape, path: str) -> Iterator[str]:
+def _list_errors(items: list[JSON], shape: Shape, path: _Path) -> Iterator[str]:
     seen = set()
     for index, item in enumerate(items):
-        step = f"[{index}]"
+        step = (_PLACE, str(index))
         if shape.list is not Unit.WHOLE:
             try:
                 key = shape.item_step(item)
             except ValueError as why:
-                yield f"{path}: element {index}: {why}"
+                yield f"{_words(path)}: element {index}: {why}"
                 return
-            step = causes.step(readable((key,)))
+            step = (_ITEM, key)
             if key in seen:
-                yield f"{path}: duplicate entries for key {step}"
+                yield f"{_words(path)}: duplicate entries for key {_words((step,))}"
             seen.add(key)
-        yield from _errors(item, shape.item, path + step)
+        yield from _errors(item, shape.item, (*path, step))
+
+
+def _words(path: _Path) -> str:
+    return "".join(map(_word, path))
+
+
+def _word(step: tuple[str, str]) -> str:
+    kind, name = step
+    if kind == _FIELD:
+        return f".{causes.step(name)}"
+    return f"[{name}]" if kind == _PLACE else causes.step(readable((name,)))
 
 
 def _fits(value: JSON, scalar: Scalar) -> bool:

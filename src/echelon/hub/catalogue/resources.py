@@ -56,6 +56,18 @@ class Resource:
         """Compile the CEL rules."""
         return Rules.compile(self.schema)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether nothing that takes long is left to do before an object is admitted."""
+        return "rules" in self.__dict__
+
+    def compile(self) -> None:
+        """Compile everything that admission needs, beside the event loop: others may do the same at the same time."""
+        _ = self.structural
+        self.validator.check_schema()
+        # Not as others ask for it: they would wait for each other, whatever resource they want compiled.
+        self.__dict__.setdefault("rules", Rules.compile(self.schema))
+
     @cached_property
     def known_parts(self) -> KnownParts:
         """What was admitted before."""

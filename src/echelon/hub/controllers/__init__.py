@@ -20,6 +20,7 @@ from echelon.hub.controllers.garbage import GarbageCollector
 from echelon.hub.controllers.namespaces import NamespaceController
 from echelon.hub.controllers.roles import RoleAggregator
 from echelon.hub.storage.store import Change, Compacted, WatchClosed
+from echelon.hub.verbs.breaks import Breaks
 from echelon.kube.client import EventType
 
 FOLLOWED_AT_ONCE: Final = 500  # changes; more would take too long for one step of the event loop
@@ -58,11 +59,12 @@ async def run_controllers(cluster: LogicalCluster) -> None:
 
 async def _follow(changes: Iterable[Change], followers: Sequence[Callable[[Change], None]]) -> None:
     """Let controllers learn of changes, giving way to others after each so many."""
-    left = iter(changes)
+    left, breaks = iter(changes), Breaks()
     while part := list(islice(left, FOLLOWED_AT_ONCE)):
         for follow in followers:
             for change in part:
                 follow(change)
+                await breaks.maybe()  # metadata may be a megabyte
         if len(part) == FOLLOWED_AT_ONCE:
             await asyncio.sleep(0)
 

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from echelon.api.base import JSONObject
 from echelon.hub.access.identity import User
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers.todo import Todo
 from echelon.hub.schema.metadata import name_errors
-from echelon.hub.storage.store import Change, Key
+from echelon.hub.storage.store import Change, Key, Store
 from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.breaks import Breaks
 from echelon.hub.verbs.deletion import FOREGROUND, ORPHAN, delete
 from echelon.hub.verbs.writing import create, patch
 from echelon.kube import errors
@@ -23,6 +26,8 @@ _COLLECTOR = Request(
 )
 
 LOOKED_AT_AT_ONCE: Final = 1000  # dependents of one owner; more would take too long for one step of the event loop
+_MOST_NAMED: Final = 10  # owners in one message, of which each may have a long name
+_LONGEST_MESSAGE: Final = 4096
 
 
 class GarbageCollector:
@@ -30,6 +35,7 @@ class GarbageCollector:
 
     def __init__(self, cluster: LogicalCluster) -> None:
         self.cluster = cluster
+        self._request = msgspec.structs.replace(_COLLECTOR, beside=cluster.beside)
         self.todo: Todo[Key] = Todo(f"{cluster.title}: garbage collection of", self._settle)
         self._uids: dict[Key, str] = {}
         self._keys: dict[str, Key] = {}
@@ -103,7 +109,10 @@ class GarbageCollector:
 
     async def _settle_dependent(self, target: Target, meta: JSONObject) -> None:
         references = meta["ownerReferences"]
-        state = {ref["uid"]: self._owner_state(target, ref) for ref in references}
+        state, look, breaks = dict[str, str](), _Look(self.cluster.store), Breaks()
+        for ref in references:
+            state[ref["uid"]] = self._owner_state(target, ref, look)
+            await breaks.maybe()
         if impossible := [ref for ref in references if state[ref["uid"]] == "impossible"]:
             await self._report(target, meta, impossible)
         elif "solid" in state.values():
@@ -114,25 +123,25 @@ class GarbageCollector:
             if "waiting" not in state.values() or not self._dependents.get(meta["uid"]):
                 await self._delete(target, meta, "Background")
                 return
-            if self._in_circle(meta["uid"]):
+            if await self._in_circle(meta["uid"]):
                 await self._unblock(target)
                 entry = self.cluster.store.latest(target.key)
                 meta = entry.metadata if entry is not None else meta
             await self._delete(target, meta, "Foreground")
 
-    def _in_circle(self, uid: str) -> bool:
+    async def _in_circle(self, uid: str) -> bool:
         """Tell whether an object that is about to wait for its dependents has one that waits itself, maybe for it.
 
         There may be no circle. Then an owner that waits goes a little before what it waited for, as in Kubernetes.
         """
-        return any(self._waits(key) for key in self._dependents.get(uid, ()))
+        look, breaks = _Look(self.cluster.store), Breaks()
+        for key in list(self._dependents.get(uid, ())):
+            if look.waits(key):
+                return True
+            await breaks.maybe()
+        return False
 
-    def _waits(self, key: Key) -> bool:
-        entry = self.cluster.store.latest(key)
-        meta = entry.metadata if entry is not None else {}
-        return bool(meta.get("deletionTimestamp")) and FOREGROUND in meta.get("finalizers", ())
-
-    def _owner_state(self, target: Target, reference: JSONObject) -> str:
+    def _owner_state(self, target: Target, reference: JSONObject, look: "_Look") -> str:
         """Tell whether an owner stands, is waiting for its dependents to go, is gone, or is of a kind not served.
 
         What has no namespace cannot have an owner in one. That is a mistake, and no reason to delete anything.
@@ -147,20 +156,20 @@ class GarbageCollector:
                 return "impossible"
             # One that was made a moment ago may not be known here yet: the store has the last word.
             owner = Target(served, target.namespace if served.kind.namespaced else "", reference["name"]).key
-            made = self.cluster.store.latest(owner)
-            if made is None or made.metadata["uid"] != reference["uid"]:
+            if look.uid(owner) != reference["uid"]:
                 return "gone"
         if owner.namespace not in ("", target.namespace):
             return "gone" if target.namespace else "impossible"  # an owner in another namespace cannot be one
-        if self._waits(owner):
+        if look.waits(owner):
             return "waiting"
-        return "solid" if self.cluster.store.latest(owner) else "gone"
+        return "solid" if look.uid(owner) else "gone"
 
     async def _delete_dependents_first(self, target: Target, meta: JSONObject) -> None:
-        blocked = False
+        blocked, breaks = False, Breaks()
         for number, key in enumerate(list(self._dependents.get(meta["uid"], ())), 1):
             if number % LOOKED_AT_AT_ONCE == 0:
                 await asyncio.sleep(0)
+            await breaks.maybe()
             dependent = self.cluster.store.latest(key)
             if dependent is None or self._target(key) is None or (key.namespace == "" and target.namespace):
                 continue
@@ -196,12 +205,12 @@ class GarbageCollector:
         where = f"namespace: {target.namespace}"
         listed = ", ".join(
             f"[{ref['apiVersion']}/{ref['kind']}, {where}, name: {ref['name']}, uid: {ref['uid']}]"
-            for ref in references
+            for ref in references[:_MOST_NAMED]
         )
-        message = f'ownerRef {listed} does not exist in namespace "{target.namespace}"'
+        message = f'ownerRef {listed[:_LONGEST_MESSAGE]} does not exist in namespace "{target.namespace}"'
         event = _warning(self.cluster, target, meta, "OwnerRefInvalidNamespace", message)
         place = Target(self.cluster.catalogue.find("", "v1", "events"), "default")
-        await create(self.cluster, place, event, _COLLECTOR)
+        await create(self.cluster, place, event, self._request)
         self._reported[target.key] = told
 
     async def _delete(self, target: Target, meta: JSONObject, propagation: str) -> None:
@@ -209,13 +218,15 @@ class GarbageCollector:
             propagation = "Orphan"
         options = DeleteOptions(Preconditions(meta["uid"], meta["resourceVersion"]), propagation)
         try:
-            await delete(self.cluster, target, options, _COLLECTOR)
+            await delete(self.cluster, target, options, self._request)
         except (errors.NotFound, errors.Conflict):
             return  # gone, or another one by now, or with other owners: then it is looked at once more
 
     async def _drop_references(self, target: Target, uids: list[str]) -> None:
+        lost = set(uids)
+
         def without(obj: JSONObject) -> JSONObject:
-            kept = [ref for ref in obj["metadata"].get("ownerReferences") or () if ref["uid"] not in uids]
+            kept = [ref for ref in obj["metadata"].get("ownerReferences") or () if ref["uid"] not in lost]
             return _with_metadata(obj, "ownerReferences", kept)
 
         await self._patch(target, without)
@@ -239,13 +250,37 @@ class GarbageCollector:
 
     async def _patch(self, target: Target, change: Callable[[JSONObject], JSONObject]) -> None:
         try:
-            await patch(self.cluster, target, change, _COLLECTOR)
+            await patch(self.cluster, target, change, self._request)
         except errors.NotFound:
             return
 
     def _target(self, key: Key) -> Target | None:
         resource = self.cluster.catalogue.stored().get(key.resource)
         return Target(resource, key.namespace, key.name) if resource else None
+
+
+class _Look:
+    """What objects are, each read once: whoever names an owner ten thousand times has it read as often as others."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[Key, tuple[str, bool]] = {}
+
+    def uid(self, key: Key) -> str:
+        """Return which object has a key now; empty if none has."""
+        return self._at(key)[0]
+
+    def waits(self, key: Key) -> bool:
+        """Tell whether an object waits for its dependents to go."""
+        return self._at(key)[1]
+
+    def _at(self, key: Key) -> tuple[str, bool]:
+        if key not in self._seen:
+            entry = self._store.latest(key)
+            meta = entry.metadata if entry is not None else {}
+            waits = bool(meta.get("deletionTimestamp")) and FOREGROUND in meta.get("finalizers", ())
+            self._seen[key] = meta.get("uid", ""), waits
+        return self._seen[key]
 
 
 def _collecting(meta: JSONObject) -> bool:

@@ -10,7 +10,7 @@ from echelon.hub.access.identity import User
 from echelon.hub.access.rbac import RBAC_GROUP, Attributes
 from echelon.hub.catalogue.resources import Resource
 from echelon.hub.cluster import LogicalCluster
-from echelon.hub.kinds import certificates, crds, policies, workloads
+from echelon.hub.kinds import certificates, crds, everyday, policies, workloads
 from echelon.hub.kinds.strategy import CUSTOM, Strategy, immutable, no_finalizers
 from echelon.hub.schema import causes
 from echelon.kube import errors
@@ -264,6 +264,7 @@ _BUILTIN: dict[str, Strategy] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
     "customresourcedefinitions.apiextensions.k8s.io": crds.STRATEGY,
     **certificates.STRATEGIES,
+    **everyday.STRATEGIES,
     **policies.STRATEGIES,
     **workloads.STRATEGIES,
 }

@@ -173,4 +173,6 @@ def _check_paths(version: JSONObject, path: str) -> list[Cause]:
     return causes
 
 
-STRATEGY = Strategy(counts_generations=True, prepare_create=_create, prepare_update=_update, validate=_check)
+STRATEGY = Strategy(
+    counts_generations=True, compiles=True, prepare_create=_create, prepare_update=_update, validate=_check
+)

@@ -137,7 +137,7 @@ def _one_of(path: str, value: str, supported: tuple[str, ...]) -> list[Cause]:
 
 STRATEGIES: dict[str, Strategy] = {
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
-        counts_generations=True, validate=_check_policy
+        counts_generations=True, compiles=True, validate=_check_policy
     ),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": Strategy(
         counts_generations=True, validate=_check_binding

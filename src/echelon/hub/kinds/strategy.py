@@ -69,6 +69,7 @@ class Strategy:
 
     counts_generations: bool = False
     unconditional_update: bool = True
+    compiles: bool = False  # `validate` takes long, however small an object is
     name_style: NameStyle = "subdomain"
     first_status: JSONObject | None = None  # what a new object reports: zeros that clients read without asking
     prepare_create: Callable[[LogicalCluster, JSONObject, User], None] = no_preparation

@@ -70,6 +70,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     decoded: JSONObject | None = None
     admitted_by: object = None  # the resource, if the whole object is one that its admission would not change
     typed: msgspec.Struct | None = None  # for all who read the newest state as that type; see `read_as`
+    length: int = 0  # bytes as JSON, of an object that is held decoded
 
     @property
     def raw(self) -> bytes:
@@ -82,8 +83,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def size(self) -> int:
-        """How many bytes it has as JSON, if that is known: of an object that is held decoded it may not be."""
-        return len(self.encoded) if self.encoded is not None else 0
+        """How many bytes it has as JSON."""
+        return len(self.encoded) if self.encoded is not None else self.length
 
     @property
     def object(self) -> JSONObject:

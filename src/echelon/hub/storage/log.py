@@ -63,7 +63,7 @@ class Row(NamedTuple):
 Settle = Callable[[Sequence[Any], Unavailable | None], None]
 
 
-class Ledger:
+class ClusterLog:
     """The part of the log that belongs to one logical cluster."""
 
     __slots__ = ("_base", "_id", "_log", "cluster", "compacted", "settle")
@@ -102,7 +102,7 @@ class Ledger:
 
 
 class _Write(NamedTuple):
-    ledger: Ledger
+    ledger: ClusterLog
     row: tuple[int, str, int, bytes]
     token: object
 
@@ -113,7 +113,7 @@ class Log:
     def __init__(self, path: Path, *, full_sync: bool = False) -> None:
         self._path = path
         self._db = open_database(path, full_sync=full_sync)
-        self._ledgers: dict[str, Ledger] = {}
+        self._ledgers: dict[str, ClusterLog] = {}
         self._database = threading.Lock()  # held while a transaction runs
         self._changed = threading.Condition()  # guards what follows
         self._queue: deque[_Write] = deque()
@@ -133,13 +133,13 @@ class Log:
         """Return the names of the logical clusters in the log."""
         return [name for (name,) in self.query("SELECT name FROM cluster ORDER BY id")]
 
-    def ledger(self, cluster: str, settle: Settle) -> Ledger:
+    def ledger(self, cluster: str, settle: Settle) -> ClusterLog:
         """Open the part of one logical cluster, which comes into being if it is new."""
         if cluster in self._ledgers:
             raise LogInUse(f'{self._path}: the logical cluster "{cluster}" is already open')
         self.query("INSERT INTO cluster (name, compacted) VALUES (?, 0) ON CONFLICT DO NOTHING", (cluster,))
         ((number, compacted),) = self.query("SELECT id, compacted FROM cluster WHERE name = ?", (cluster,))
-        ledger = self._ledgers[cluster] = Ledger(self, number, cluster, compacted, settle)
+        ledger = self._ledgers[cluster] = ClusterLog(self, number, cluster, compacted, settle)
         return ledger
 
     def size(self) -> int:
@@ -300,7 +300,7 @@ class Log:
 def _settle(batch: list[_Write], why: str | None) -> None:
     """Tell those who wait for a batch; clusters don't see each other, so each gets its share at once."""
     error = Unavailable(f"the write could not be stored: {why}") if why is not None else None
-    shares: dict[Ledger, list[object]] = {}
+    shares: dict[ClusterLog, list[object]] = {}
     for item in batch:
         shares.setdefault(item.ledger, []).append(item.token)
     for ledger, tokens in shares.items():

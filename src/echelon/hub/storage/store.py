@@ -17,7 +17,7 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.hub.storage.history import Change, Compacted, Entry, History, Key, Watch, WatchClosed
-from echelon.hub.storage.log import Ledger, Log, Row
+from echelon.hub.storage.log import ClusterLog, Log, Row
 from echelon.hub.storage.sharing import with_shared_parts
 from echelon.kube.client import EventType
 from echelon.kube.errors import Unavailable
@@ -136,7 +136,7 @@ class Store:
         self._tables: dict[str, _Table] = {}
         self._latest: dict[Key, Change] = {}  # last write on its way, for each key that has one
         self._observers: list[Callable[[Change], None]] = []
-        self._ledger: Ledger | None = log.ledger(cluster, self._settle) if log is not None else None
+        self._ledger: ClusterLog | None = log.ledger(cluster, self._settle) if log is not None else None
         self._history = History(self._ledger.compacted if self._ledger else 0)
         if self._ledger is not None:
             self._replay(self._ledger)
@@ -280,7 +280,7 @@ class Store:
         if self._keep_objects:
             stamped = with_shared_parts(stamped, before.decoded if before is not None else like)
             labels = stamped["metadata"].get("labels") or _NO_LABELS
-            entry = Entry(key, revision, created, labels, None, stamped, admitted_by)
+            entry = Entry(key, revision, created, labels, None, stamped, admitted_by, length=len(encoded))
         else:
             entry = Entry(key, revision, created, _shared(metadata.get("labels")), encoded, None, admitted_by)
         change = Change(kind, revision, entry, before)
@@ -332,7 +332,7 @@ class Store:
         else:
             table.set(change.entry)
 
-    def _replay(self, ledger: Ledger) -> None:
+    def _replay(self, ledger: ClusterLog) -> None:
         rows = ledger.replay()
         first = bisect_right(rows, ledger.compacted, key=attrgetter("revision"))
         old = [self._read_and_apply(ledger, row) for row in rows[:first]]
@@ -343,12 +343,12 @@ class Store:
         for row in rows[first:]:
             self._commit(self._read(ledger, row))
 
-    def _read_and_apply(self, ledger: Ledger, row: Row) -> Change:
+    def _read_and_apply(self, ledger: ClusterLog, row: Row) -> Change:
         change = self._read(ledger, row)
         self._apply(change)
         return change
 
-    def _read(self, ledger: Ledger, row: Row) -> Change:
+    def _read(self, ledger: ClusterLog, row: Row) -> Change:
         try:
             resource, namespace, name = row.key.split("/", 2)
             labels = _head.decode(row.value).metadata.labels
@@ -360,7 +360,8 @@ class Store:
         kind = _DELETED if not row.created else _MODIFIED if before else _ADDED
         created = row.created or (before.created if before is not None else row.revision)
         encoded = None if self._keep_objects else row.value
-        return Change(kind, row.revision, Entry(key, row.revision, created, _shared(labels), encoded, decoded), before)
+        entry = Entry(key, row.revision, created, _shared(labels), encoded, decoded, length=len(row.value))
+        return Change(kind, row.revision, entry, before)
 
 
 class _Metadata(msgspec.Struct):

@@ -4,7 +4,8 @@ The order is that of Kubernetes, because the first refusal is the one that the u
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,8 +20,12 @@ from echelon.hub.storage.store import Entry, Key
 from echelon.hub.verbs import custom
 from echelon.kube import errors
 
+T = TypeVar("T")
+
 # CustomResourceDefinitions are checked like the resources that they define.
 _WITHOUT_FINALIZER_RULE = "apiextensions.k8s.io"
+# What is done with an object as a whole takes up to 1.5 s for each MiB: 25 ms for one of this size.
+AT_ONCE: Final = 16 * 1024
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -47,20 +52,36 @@ class Request(msgspec.Struct, frozen=True):
     warnings: list[str] = msgspec.field(default_factory=list)  # for the answer's Warning headers
     duplicate_fields: tuple[str, ...] = ()  # what the decoder found given twice
     annotations: dict[str, str] = msgspec.field(default_factory=dict)  # for the audit log
+    size: int = 0  # bytes of what was sent
+    # Does what takes long beside the event loop. Without it, as under virtual time, everything is done in one step.
+    beside: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+
+    def takes_long(self, old: Entry | None = None) -> bool:
+        """Whether others are to be served while an object is looked at: it is large, or the one before it was."""
+        return self.beside is not None and (self.size > AT_ONCE or (old is not None and old.size > AT_ONCE))
+
+    async def at_length(self, work: Callable[[], T], old: Entry | None = None, *, long: bool = False) -> T:
+        """Look at a whole object, or several; of what the event loop changes, `work` must see nothing."""
+        if self.beside is None or not (long or self.takes_long(old)):
+            return work()
+        done: T = await self.beside(work)
+        return done
 
 
 class Undecodable(errors.BadRequest):
     """The body is none of its kind."""
 
 
-def admit_body(resource: Resource, body: object, request: Request, *, admitted: JSONObject | None = None) -> JSONObject:
+def admit_body(
+    resource: Resource, body: object, request: Request, *, admitted: JSONObject | None = None, anew: bool = False
+) -> JSONObject:
     """Return a private copy of what the client sent: of the right kind, without unknown fields, with defaults.
 
     `admitted` is an object that admission would not change. What the body shares with it is taken as it is: a patch
     touches little, and walking through the rest took a tenth of its time. So are parts of new objects that others have
-    as well.
+    as well, unless it is looked at `anew`: beside the event loop, which alone knows what others have sent.
     """
-    known = resource.known_parts if admitted is None and not resource.kind.builtin else None
+    known = resource.known_parts if admitted is None and not resource.kind.builtin and not anew else None
     if known is not None and isinstance(body, dict) and (found := known.recognise(body)):
         body = {**body, **found}
         admitted = {"metadata": {}, **found}
@@ -247,22 +268,39 @@ def check_preconditions(target: Target, old: Entry, uid: str, resource_version: 
         raise errors.stale(kind.plural, kind.group, target.name)
 
 
-async def validate_in_turn(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool = False) -> None:
-    """Check an object as `validate` does, and let others go on while expensive rules are run."""
-    for _ in _validation(target, obj, old, accepted=accepted):
+async def ready(resource: Resource, request: Request) -> None:
+    """Have compiled what a definition says before the first object is held against it: that may take half a second."""
+    if request.beside is not None and not resource.is_compiled:
+        await request.beside(resource.compile)
+
+
+async def validate_in_turn(
+    target: Target, obj: JSONObject, old: JSONObject | None, request: Request, entry: Entry | None = None
+) -> None:
+    """Check an object as `validate` does, and let others go on while that takes long. `entry` has the old state."""
+    resource = target.resource
+    accepted = entry is not None and entry.admitted_by is resource
+    if request.beside is not None and (request.takes_long(entry) or strategy_of(resource).compiles):
+        await request.beside(lambda: validate(target, obj, old, accepted=accepted, anew=True))
+        return
+    for _ in _validation(target, obj, old, accepted=accepted, anew=False):
         await asyncio.sleep(0)
 
 
-def validate(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool = False) -> None:
+def validate(
+    target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool = False, anew: bool = False
+) -> None:
     """Check an object as a whole, against its schema, its rules and, on update, its past.
 
-    `accepted`: the old state was checked against these very rules.
+    `accepted`: the old state was checked against these very rules. `anew`: whatever is known of parts of it.
     """
-    for _ in _validation(target, obj, old, accepted=accepted):
+    for _ in _validation(target, obj, old, accepted=accepted, anew=anew):
         pass
 
 
-def _validation(target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool) -> Iterator[None]:
+def _validation(
+    target: Target, obj: JSONObject, old: JSONObject | None, *, accepted: bool, anew: bool
+) -> Iterator[None]:
     resource, strategy = target.resource, strategy_of(target.resource)
     kind = resource.kind
     if old is None:
@@ -277,7 +315,8 @@ def _validation(target: Target, obj: JSONObject, old: JSONObject | None, *, acce
             broken = [custom.seen_from_status(cause) for cause in broken]
         broken += custom.scale_causes(kind, obj, target.subresource)
     causes += broken
-    sound = resource.known_parts.sound(obj) if old is None and not kind.builtin else frozenset()
+    known = resource.known_parts if old is None and not kind.builtin and not anew else None
+    sound = known.sound(obj) if known is not None else frozenset()
     ruled: list[errors.Cause] = []
     yield from resource.rules.walk(ruled, obj, old, after=causes, accepted=accepted, sound=sound)
     causes += ruled
@@ -287,5 +326,5 @@ def _validation(target: Target, obj: JSONObject, old: JSONObject | None, *, acce
         _check_types(kind.kind, kind.version, causes)
     if causes:
         raise errors.invalid(kind.kind, kind.group, obj["metadata"].get("name", ""), causes)
-    if old is None and not kind.builtin:
-        resource.known_parts.accepted(obj)
+    if known is not None:
+        known.accepted(obj)

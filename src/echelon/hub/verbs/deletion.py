@@ -11,6 +11,7 @@ from echelon.hub.schema import causes
 from echelon.hub.storage.store import Entry
 from echelon.hub.verbs import reading
 from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.breaks import Breaks
 from echelon.hub.verbs.enforcing import enforce
 from echelon.hub.verbs.writing import latest, on_newest, store_update
 from echelon.kube import errors
@@ -38,8 +39,8 @@ async def delete(cluster: LogicalCluster, target: Target, options: DeleteOptions
 async def _delete(cluster: LogicalCluster, target: Target, options: DeleteOptions, request: Request) -> Deleted:
     strategy = strategy_of(target.resource)
     old = latest(cluster, target)
-    _check_preconditions(target, old, options.preconditions)
     before = target.resource.outgoing(old.object)
+    _check_preconditions(target, old, before["metadata"]["uid"], options.preconditions)
     strategy.check_delete(before)
     await enforce(cluster, target, request, old=before)
     grace = strategy.grace_period(before, options.grace_period_seconds)
@@ -54,10 +55,10 @@ async def _delete(cluster: LogicalCluster, target: Target, options: DeleteOption
     return Deleted(target.resource.outgoing(entry.object), gone)
 
 
-def _check_preconditions(target: Target, old: Entry, wanted: Preconditions) -> None:
+def _check_preconditions(target: Target, old: Entry, uid: str, wanted: Preconditions) -> None:
     """Spare an object that is not the one that was meant. Deletions name the kind where other verbs name the plural."""
     kind = target.resource.kind
-    uid, revision = old.object["metadata"]["uid"], str(old.revision)
+    revision = str(old.revision)
     why = ""
     if wanted.uid and wanted.uid != uid:
         why = (
@@ -112,8 +113,9 @@ async def delete_collection(
 ) -> list[JSONObject]:
     """Delete everything that a query selects; what vanishes meanwhile is fine."""
     found = await reading.list_(cluster, target.resource, query)
-    deleted = []
+    deleted, breaks = [], Breaks()
     for entry in found.entries:
+        await breaks.maybe()
         one = Target(target.resource, entry.key.namespace, entry.key.name)
         try:
             deleted.append((await delete(cluster, one, options, request)).object)

@@ -24,6 +24,7 @@ from echelon.kube.client import EventType
 # How long a read waits for a revision that the server has not reached yet.
 FUTURE_REVISION_SECONDS = 3.0
 _INITIAL_AT_ONCE = 64
+EVENTS = "events"
 _DIGITS = 20  # of the largest number with 64 bits
 
 
@@ -41,7 +42,7 @@ class Query(msgspec.Struct, frozen=True):
     initial_events: bool | None = None  # None: only where no resource version is given
 
 
-class Found(msgspec.Struct, frozen=True):
+class ListResult(msgspec.Struct, frozen=True):
     """What a list answers."""
 
     entries: Sequence[Entry]
@@ -61,9 +62,10 @@ def get(cluster: LogicalCluster, resource: Resource, namespace: str, name: str) 
     return entry
 
 
-async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Found:
+async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> ListResult:
     """Return the objects that a query selects, in name order, all at one revision."""
     matches = matcher(resource, query)
+    await _reported(cluster, resource, query)
     at, after = await _position(cluster, query)
     store, namespace = cluster.store, query.namespace or None
     try:
@@ -78,8 +80,14 @@ async def list_(cluster: LogicalCluster, resource: Resource, query: Query) -> Fo
     except Compacted as expired:
         raise _expired(query, expired) from None
     if not more:
-        return Found(entries, page.revision)
-    return Found(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
+        return ListResult(entries, page.revision)
+    return ListResult(entries, page.revision, _continue_token(page.revision, entries[-1].key), remaining)
+
+
+async def _reported(cluster: LogicalCluster, resource: Resource, query: Query) -> None:
+    """Let those write events who do so only when somebody reads them."""
+    if cluster.machines is not None and resource.stored_as == EVENTS:
+        await cluster.machines.report(query.namespace)
 
 
 async def _selected(entries: Iterable[Entry], matches: Matcher, limit: int) -> list[Entry]:
@@ -169,6 +177,7 @@ async def watch(
     """
     store, matches = cluster.store, matcher(resource, query)
     revision = parse_revision(query.resource_version)
+    await _reported(cluster, resource, query)
     if query.initial_events is False and revision == 0:
         revision = store.revision
     elif query.initial_events or revision == 0:

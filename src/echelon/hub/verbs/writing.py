@@ -62,7 +62,8 @@ _PRECONDITIONS = ("uid", "resourceVersion")
 
 async def create(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
     """Store a new object."""
-    obj = admission.admit_body(target.resource, body, request)
+    await admission.ready(target.resource, request)
+    obj = await _admitted(target, body, request)
     admission.check_namespace(target, obj)
     if obj["metadata"].get("resourceVersion"):
         # Kubernetes does not take this for the client's mistake, so programs that look at the code see a 500.
@@ -74,9 +75,19 @@ async def create(cluster: LogicalCluster, target: Target, body: JSONObject, requ
         raise errors.already_exists(target.resource.kind.plural, target.resource.kind.group, taken.key.name) from None
 
 
+async def _admitted(
+    target: Target, body: JSONObject, request: Request, old: Entry | None = None, admitted: JSONObject | None = None
+) -> JSONObject:
+    anew = request.takes_long(old)
+    return await request.at_length(
+        lambda: admission.admit_body(target.resource, body, request, admitted=admitted, anew=anew), old
+    )
+
+
 async def on_newest(target: Target, request: Request, attempt: Callable[[], Awaitable[T]]) -> T:
     """Write, and do it all again with the newest state if somebody else wrote before it came to that."""
     said = len(request.warnings)
+    await admission.ready(target.resource, request)
     for _ in range(_TRIES):
         try:
             return await attempt()
@@ -92,7 +103,7 @@ async def update(cluster: LogicalCluster, target: Target, body: JSONObject, requ
 
 async def _replace(cluster: LogicalCluster, target: Target, body: JSONObject, request: Request) -> Written:
     kind = target.resource.kind
-    new = admission.admit_body(target.resource, body, request)
+    new = await _admitted(target, body, request)
     admission.check_namespace(target, new)
     admission.check_name(target, new)
     old = latest(cluster, target)
@@ -110,12 +121,11 @@ async def patch(cluster: LogicalCluster, target: Target, change: Change, request
 async def _patch(cluster: LogicalCluster, target: Target, change: Change, request: Request) -> Written:
     resource, old = target.resource, latest(cluster, target)
     before = resource.outgoing(old.object)
-    changed = change(before)
+    changed = await request.at_length(lambda: change(before), old)
     if old.admitted_by is resource and resource.rules.are_content and _is_untouched(changed, before):
         return await _confirm(cluster, target, old, changed["metadata"], request)
     try:
-        admitted = before if old.admitted_by is resource else None
-        new = admission.admit_body(resource, changed, request, admitted=admitted)
+        new = await _admitted(target, changed, request, old, before if old.admitted_by is resource else None)
     except errors.BadRequest as error:
         raise _bad_patch(error) from None
     admission.check_namespace(target, new)
@@ -173,8 +183,8 @@ async def server_side_apply(
 async def _apply(
     cluster: LogicalCluster, target: Target, config: JSONObject, request: Request, *, force: bool
 ) -> Written:
-    resource, kind = target.resource, target.resource.kind
-    config = admission.admit_config(resource, config, request)
+    resource, kind, sent = target.resource, target.resource.kind, config
+    config = await request.at_length(lambda: admission.admit_config(resource, sent, request))
     _check_size(config)
     config["metadata"].setdefault("name", target.name)
     admission.check_namespace(target, config)
@@ -186,20 +196,25 @@ async def _apply(
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise errors.conflict(kind.plural, kind.group, target.name, why)
     before = resource.outgoing(old.object) if old else None
-    merged = apply.apply(
-        before,
-        config,
-        resource.schema,
-        manager=request.field_manager,
-        api_version=kind.api_version,
-        subresource=target.subresource,
-        force=force,
-        now=cluster.timestamp(),
-        reset=apply.reset_fields(target.subresource, has_status=kind.status),
-    )
-    managed = merged["metadata"]["managedFields"]
-    merged = resource.structural.prune(merged)[0]
-    resource.structural.default(merged)
+
+    def merge() -> tuple[JSONObject, list[JSONObject]]:
+        merged = apply.apply(
+            before,
+            config,
+            resource.schema,
+            manager=request.field_manager,
+            api_version=kind.api_version,
+            subresource=target.subresource,
+            force=force,
+            now=cluster.timestamp(),
+            reset=apply.reset_fields(target.subresource, has_status=kind.status),
+        )
+        managed = merged["metadata"]["managedFields"]
+        merged = resource.structural.prune(merged)[0]
+        resource.structural.default(merged)
+        return merged, managed
+
+    merged, managed = await request.at_length(merge, old)
     if old is None or before is None:
         _check_may_create(cluster, target, request)
         return await _create(cluster, target, merged, request, managed)
@@ -243,10 +258,14 @@ async def _create(
     if strategy.first_status is not None:
         obj["status"] = copy.deepcopy(strategy.first_status)
     strategy.prepare_create(cluster, obj, request.user)
-    await admission.validate_in_turn(target, obj, None)
-    _own(meta, _managed(cluster, target, None, obj, request) if managed is None else managed)
+    await admission.validate_in_turn(target, obj, None, request)
+    if managed is None:
+        managed = await request.at_length(lambda: _managed(cluster, target, None, obj, request))
+    _own(meta, managed)
     await enforce(cluster, target, request, new=obj)
-    admission.check_namespace_lifecycle(cluster, target, key.name)  # again: all that may have taken its time
+    # Again: all that may have taken its time.
+    admission.check_namespace_lifecycle(cluster, target, key.name)
+    _check_served(cluster, target)
     if request.dry_run:
         if cluster.store.latest(key) is not None:
             raise errors.already_exists(kind.plural, kind.group, key.name)
@@ -293,19 +312,34 @@ async def _update(
         strategy.prepare_status(cluster, StatusChange(target.subresource, new, before, request.user))
     else:
         strategy.prepare_update(cluster, new, before, request.user)
-    if strategy.counts_generations and strategy.desired_state_changed(new, before):
+    if strategy.counts_generations and await request.at_length(
+        lambda: strategy.desired_state_changed(new, before), old
+    ):
         new["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
-    await admission.validate_in_turn(target, new, before, accepted=old.admitted_by is resource)
-    if new != before:
-        _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
+    await admission.validate_in_turn(target, new, before, request, old)
+
+    def own() -> bool:
+        """Say who owns what, and whether anything is as it was not."""
+        if new != before:
+            _own(new["metadata"], _managed(cluster, target, before, new, request) if managed is None else managed)
+        return is_same(new, before)
+
+    same = await request.at_length(own, old)
     await enforce(cluster, target, request, new=new, old=before)
-    if is_same(new, before):
+    if same:
         return Written(before, old)
+    _check_served(cluster, target)
     if request.dry_run:
         return Written(new, None)
     # An endpoint of several puts together what it admitted and what was there.
     as_admitted = strategy.stores_as_admitted and (old.admitted_by is resource or not resource.kind.status)
     return Written(new, await store_update(cluster, target, old, new, as_admitted=as_admitted))
+
+
+def _check_served(cluster: LogicalCluster, target: Target) -> None:
+    """Store nothing of a kind whose definition has gone meanwhile: nobody would ever see it, or delete it."""
+    kind = target.resource.kind
+    cluster.catalogue.find(kind.group, kind.version, kind.plural)
 
 
 def _check_size(obj: JSONObject) -> None:

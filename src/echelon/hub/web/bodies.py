@@ -2,7 +2,7 @@
 
 A client may send a body a byte a minute, or three megabytes of the slowest YAML there is. The first holds nothing but
 a place of its user, and not for long. The second is decoded in a thread, and whoever sends large ones has them written
-one after the other: what a write does with an object takes as long again, and is done in one step of the loop.
+one after the other: what a write does with an object takes as long again, and is done in a thread as well.
 """
 
 import asyncio
@@ -11,12 +11,11 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from echelon.hub.verbs.admission import AT_ONCE
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.web import codec
-from echelon.hub.web.http import Call, to_the_end
+from echelon.hub.web.http import Call
 from echelon.kube import errors
-
-# What is larger takes more than some milliseconds to decode.
-_AT_ONCE = 32 * 1024
 
 
 async def read_bytes(call: Call) -> bytes:
@@ -65,7 +64,7 @@ async def received_if_any(call: Call) -> AsyncIterator[codec.Body]:
 async def _received(call: Call, data: bytes, kind: str) -> AsyncIterator[codec.Body]:
     media = call.http.headers.get("Content-Type", "application/json")
     look = call.http.query.get("fieldValidation") != "Ignore"
-    if len(data) <= _AT_ONCE:
+    if len(data) <= AT_ONCE:
         yield codec.read(data, media, kind, look_for_repeated=look)
         return
     async with call.limits.large.place(call.share):

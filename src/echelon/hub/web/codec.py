@@ -57,6 +57,7 @@ class Body(NamedTuple):
 
     value: JSONObject | list[JSON]
     repeated: Sequence[str] = ()
+    size: int = 0  # of the bytes that were sent
 
     @property
     def object(self) -> JSONObject:
@@ -81,7 +82,7 @@ def read(
     if len(data) > MAX_BODY_BYTES:
         raise TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
     if media == protobuf.MEDIA_TYPE:
-        return Body(protobuf.decode(data, _decode_json))
+        return Body(protobuf.decode(data, _decode_json), size=len(data))
     try:
         value, repeated = _decode_yaml(data) if media in _YAML_TYPES else (_decode_json(data), None)
         if not isinstance(value, dict) and not (isinstance(value, list) and media == "application/json-patch+json"):
@@ -93,7 +94,7 @@ def read(
         raise BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error} ({shown})") from None
     if repeated is None:  # it was JSON
         repeated = _repeated(data, value) if look_for_repeated else ()
-    return Body(value, repeated)
+    return Body(value, repeated, len(data))
 
 
 def _not_an_object(value: JSON) -> "_Unreadable":

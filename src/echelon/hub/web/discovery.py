@@ -98,6 +98,8 @@ def _subresources(resource: Resource) -> Iterable[tuple[str, str, str, str, list
             yield name, kind.group, kind.version, kind.kind, _STATUS_VERBS
     if kind.scale:
         yield "scale", "autoscaling", "v1", "Scale", _STATUS_VERBS
+    if kind.resource == "pods":
+        yield "log", kind.group, kind.version, kind.kind, ["get"]
     if kind.builtin:
         for (stored, name), sub in SUBRESOURCES.items():
             if stored == kind.resource:

@@ -23,6 +23,7 @@ from echelon.hub.access.impersonation import impersonation
 from echelon.hub.access.rbac import Attributes, Decision, refusal
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.schema.causes import quoted
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.web import codec
 from echelon.hub.web.health import ENDPOINTS
 from echelon.hub.web.limits import Limits
@@ -95,8 +96,7 @@ class Gate:
         warnings: list[str] = []
         annotations: dict[str, str] = {}
         served: Served | None = None
-        watch = info.verb == "watch"
-        if watch:
+        if info.lasting:
             self._metrics.watches.inc()
         try:
             served = self._find(info.cluster)
@@ -125,7 +125,7 @@ class Gate:
             response = failure(errors.ApiError("an error on the server has prevented the request from succeeding"))
         finally:
             code = response.status if response is not None else 499
-            if watch:
+            if info.lasting:
                 self._metrics.watches.dec()
             known = served is not None and served.cluster.catalogue.serves(info.group, info.version, info.resource)
             self._metrics.answered(info, code, time.time() - received, known=known)
@@ -138,7 +138,7 @@ class Gate:
         """Return the place that a request takes. Administrators and probes always have one, as in Kubernetes."""
         if MASTERS in asker.groups or (not info.is_resource and info.path.strip("/").partition("/")[0] in ENDPOINTS):
             return nullcontext()
-        shares = self._limits.watches if info.verb == "watch" else self._limits.requests
+        shares = self._limits.watches if info.lasting else self._limits.requests
         return shares.place(share)
 
     @staticmethod
@@ -232,16 +232,6 @@ async def beside(call: Call, work: Callable[[], T]) -> T:
     """Do something that takes long beside the event loop, when it is the user's turn."""
     async with call.limits.large.place(call.share):
         return await to_the_end(work)
-
-
-async def to_the_end(work: Callable[[], T]) -> T:
-    """Do something in a thread. It cannot be stopped, so who does not wait for it keeps the place until it is done."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.gather(running, return_exceptions=True)
-        raise
 
 
 async def send(call: Call, response: web.StreamResponse) -> None:

@@ -49,7 +49,9 @@ class HubMetrics:
         )
         self._counted: dict[tuple[tuple[str, ...], int], Counter] = {}
         self._measured: dict[tuple[str, ...], Histogram] = {}
-        self.watches = Gauge("apiserver_longrunning_requests", "Watches that are open.", registry=registry)
+        self.watches = Gauge(
+            "apiserver_longrunning_requests", "Watches and followed logs that are open.", registry=registry
+        )
 
     def answered(self, info: RequestInfo, code: int, seconds: float, *, known: bool) -> None:
         """Count a request; of a resource that is not `known` only that somebody asked for one."""
@@ -60,7 +62,7 @@ class HubMetrics:
         if counted is None:  # looking a series up by its labels takes as long as all the rest
             counted = self._counted[asked, code] = self._requests.labels(*asked, str(code))
         counted.inc()
-        if verb == "watch":
+        if info.lasting:
             return
         measured = self._measured.get(asked)
         if measured is None:

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -10,9 +11,10 @@ from echelon.api.base import JSONObject
 from echelon.hub.schema import causes
 from echelon.hub.schema.metadata import manager_errors
 from echelon.hub.verbs import reading
-from echelon.hub.verbs.admission import Request, Target
+from echelon.hub.verbs.admission import AT_ONCE, Request, Target
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.web import rendering
-from echelon.hub.web.http import Call
+from echelon.hub.web.http import Call, beside
 from echelon.hub.web.request import truth
 from echelon.kube import errors
 from echelon.kube.client import DeleteOptions, Preconditions
@@ -28,12 +30,12 @@ def query_of(call: Call, target: Target) -> reading.Query:
     """Read what a list or a watch asks for."""
     query = call.http.query
     initial = query.get("sendInitialEvents")
-    _integer(query.get("timeoutSeconds"))
+    integer(query.get("timeoutSeconds"))
     asked = reading.Query(
         target.namespace,
         query.get("labelSelector", ""),
         query.get("fieldSelector", ""),
-        min(max(_integer(query.get("limit")), 0), _MORE_THAN_ANYBODY_HAS),
+        min(max(integer(query.get("limit")), 0), _MORE_THAN_ANYBODY_HAS),
         query.get("continue", ""),
         query.get("resourceVersion", ""),
         query.get("resourceVersionMatch", ""),
@@ -44,7 +46,7 @@ def query_of(call: Call, target: Target) -> reading.Query:
     return asked
 
 
-def _integer(text: str | None) -> int:
+def integer(text: str | None) -> int:
     """Read a number as Kubernetes does; absent is 0."""
     if not text:
         return 0
@@ -55,8 +57,8 @@ def _integer(text: str | None) -> int:
     return int(text)
 
 
-def write_request(call: Call, repeated: Sequence[str] = (), *, apply: bool = False) -> Request:
-    """Read how a write shall be done. `repeated` are the keys that its body has twice."""
+def write_request(call: Call, size: int, repeated: Sequence[str] = (), *, apply: bool = False) -> Request:
+    """Read how a write shall be done. `size` is that of its body, `repeated` are the keys that it has twice."""
     query, kind = call.http.query, _OPTIONS.get(call.info.verb, "CreateOptions")
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     dry_run = query.getall("dryRun", [])
@@ -76,6 +78,9 @@ def write_request(call: Call, repeated: Sequence[str] = (), *, apply: bool = Fal
         warnings=call.warnings,
         duplicate_fields=tuple(repeated) if validation != "Ignore" else (),
         annotations=call.annotations,
+        size=size,
+        # While somebody has a large body it is that user's turn already.
+        beside=to_the_end if size > AT_ONCE else partial(beside, call),
     )
 
 
@@ -110,7 +115,7 @@ def delete_options(call: Call, body: JSONObject) -> DeleteOptions:
     wanted = asked.preconditions or _Preconditions()
     grace, orphan = asked.grace_period_seconds, asked.orphan_dependents
     if grace is None and query.get("gracePeriodSeconds"):
-        grace = _integer(query["gracePeriodSeconds"])
+        grace = integer(query["gracePeriodSeconds"])
     if orphan is None and "orphanDependents" in query:
         orphan = truth(query["orphanDependents"])
     propagation = asked.propagation_policy or query.get("propagationPolicy", "")
@@ -152,7 +157,7 @@ def format_of(call: Call, *, stream: bool = False) -> rendering.Format:
 
 def time_limit(call: Call) -> float:
     """Return how many seconds a watch may last."""
-    seconds = _integer(call.http.query.get("timeoutSeconds"))
+    seconds = integer(call.http.query.get("timeoutSeconds"))
     if seconds == 0:
         return _WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, keeps no secret
     return float(max(seconds, 0))

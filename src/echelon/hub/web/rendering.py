@@ -12,7 +12,7 @@ from echelon.api.base import JSONObject
 from echelon.hub.catalogue.resources import Resource
 from echelon.hub.catalogue.table import partial
 from echelon.hub.storage.store import Change, Entry
-from echelon.hub.verbs.reading import Found
+from echelon.hub.verbs.reading import ListResult
 from echelon.hub.web.codec import encode
 from echelon.kube.client import EventType
 from echelon.kube.errors import NotAcceptable
@@ -91,7 +91,7 @@ def as_stored(resource: Resource, form: Format) -> bool:
     return not form.shape and form.media_type == JSON_TYPE and resource.from_storage is None
 
 
-def many(resource: Resource, found: Found, form: Format, now: datetime) -> Rendered:
+def many(resource: Resource, found: ListResult, form: Format, now: datetime) -> Rendered:
     """Render a list. Objects that are stored as they are shown are sent as they are stored."""
     if not as_stored(resource, form):
         return Rendered(None, _made_parts(resource, found, form, now))
@@ -121,7 +121,7 @@ def _parts(start: bytes, items: Sequence[bytes], end: bytes) -> Iterator[bytes]:
     yield b"".join(part)
 
 
-def _made_parts(resource: Resource, found: Found, form: Format, now: datetime) -> Iterator[bytes]:
+def _made_parts(resource: Resource, found: ListResult, form: Format, now: datetime) -> Iterator[bytes]:
     """Make a list in another form than the one in which objects are stored, some of its items at a time."""
     first = True
     for batch in in_batches(found.entries):
@@ -157,7 +157,7 @@ def _made_items(items: Sequence[JSONObject], form: Format, *, first: bool) -> by
     return (b"" if first else b",") + encode(items)[1:-1]
 
 
-def _list_meta(found: Found) -> JSONObject:
+def _list_meta(found: ListResult) -> JSONObject:
     meta: JSONObject = {"resourceVersion": str(found.revision)}
     if found.continue_:
         meta["continue"] = found.continue_

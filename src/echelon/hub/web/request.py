@@ -23,6 +23,7 @@ class RequestInfo:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+    lasting: bool = False  # whether its answer goes on for as long as somebody reads it
 
 
 def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
@@ -58,6 +59,7 @@ def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
         subresource,
         namespace,
         selected if verb in ("list", "watch", "deletecollection") else name,
+        verb == "watch" or (subresource == "log" and truth(query.get("follow"))),
     )
 
 

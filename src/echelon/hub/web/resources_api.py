@@ -15,9 +15,10 @@ from echelon.hub.kinds.builtin import strategy_of
 from echelon.hub.schema import causes
 from echelon.hub.storage.store import Change, Entry, WatchClosed
 from echelon.hub.verbs import deletion, patch, reading, subresources, writing
-from echelon.hub.verbs.admission import Request, Target, readable
+from echelon.hub.verbs.admission import AT_ONCE, Request, Target, readable
+from echelon.hub.verbs.breaks import to_the_end
 from echelon.hub.verbs.strategic import strategic_merge
-from echelon.hub.web import rendering
+from echelon.hub.web import pod_logs, rendering
 from echelon.hub.web.bodies import received, received_if_any
 from echelon.hub.web.http import Call, beside, document, in_time, warn
 from echelon.hub.web.options import delete_options, format_of, query_of, time_limit, write_request
@@ -186,7 +187,7 @@ def _batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
 async def _create_or_update(call: Call, target: Target) -> web.StreamResponse:
     write = writing.create if call.info.verb == "create" else writing.update
     async with received(call, target.resource.kind.kind) as body:
-        written = await write(call.served.cluster, target, body.object, write_request(call, body.repeated))
+        written = await write(call.served.cluster, target, body.object, write_request(call, body.size, body.repeated))
     return await _written(call, target, written)
 
 
@@ -195,7 +196,7 @@ async def _patch(call: Call, target: Target) -> web.StreamResponse:
     _check_patch_type(kind, strategic=resource.kind.builtin)
     async with received(call) as body:
         if kind == _APPLY_PATCH:
-            request = write_request(call, body.repeated, apply=True)
+            request = write_request(call, body.size, body.repeated, apply=True)
             force = truth(call.http.query.get("force"))
             written = await writing.server_side_apply(cluster, target, body.object, request, force=force)
         else:
@@ -203,7 +204,7 @@ async def _patch(call: Call, target: Target) -> web.StreamResponse:
                 cause = causes.forbidden("force", "may not be specified for non-apply patch")
                 raise errors.invalid("PatchOptions", "meta.k8s.io", "", [cause])
             change = _change(body.value, kind, resource.schema if resource.kind.builtin else None)
-            written = await writing.patch(cluster, target, change, write_request(call))
+            written = await writing.patch(cluster, target, change, write_request(call, body.size))
     return await _written(call, target, written)
 
 
@@ -260,6 +261,8 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
     verb, cluster = call.info.verb, call.served.cluster
     if target.subresource == "scale" and target.resource.kind.scale:
         return await _scale(call, target)
+    if target.resource.stored_as == "pods" and target.subresource in (pod_logs.LOG, *pod_logs.INTO_CONTAINERS):
+        return await pod_logs.serve(call, target)
     found = subresources.SUBRESOURCES.get((target.resource.stored_as, target.subresource))
     if found is None or not target.resource.kind.builtin:
         raise errors.NotFound("the server could not find the requested resource")
@@ -267,7 +270,9 @@ async def _subresource(call: Call, target: Target) -> web.StreamResponse:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     place = Target(target.resource, target.namespace, target.name)
     async with received(call, found.kind) as body:
-        answer = await found.handle(cluster, place, found.body(body.object), write_request(call))
+        request = write_request(call, body.size)
+        sent = await request.at_length(lambda: found.body(body.object))
+        answer = await found.handle(cluster, place, sent, request)
     return document(answer, status=201 if verb == "create" else 200)
 
 
@@ -278,12 +283,13 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
         return document(subresources.scale_of(resource, resource.outgoing(entry.object)))
     if verb == "update":
         async with received(call, "Scale") as body:
-            answer = await subresources.write_scale(cluster, target, lambda _: body.object, write_request(call))
+            request = write_request(call, body.size)
+            answer = await subresources.write_scale(cluster, target, lambda _: body.object, request)
     elif verb == "patch":
         _check_patch_type(call.http.content_type, strategic=True)
         async with received(call) as body:
             change = _change(body.value, call.http.content_type, schema_of(Scale))
-            answer = await subresources.write_scale(cluster, target, change, write_request(call))
+            answer = await subresources.write_scale(cluster, target, change, write_request(call, body.size))
     else:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     return document(answer)
@@ -292,8 +298,10 @@ async def _scale(call: Call, target: Target) -> web.StreamResponse:
 async def _review(call: Call, resource: Resource) -> web.StreamResponse:
     if call.info.verb != "create":
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    async with received(call, resource.kind.kind) as sent:
-        body = readable(resource.structural, resource.kind.kind, resource.kind.version, sent.object)
+    kind = resource.kind
+    async with received(call, kind.kind) as sent:
+        read = partial(readable, resource.structural, kind.kind, kind.version, sent.object)
+        body = await to_the_end(read) if sent.size > AT_ONCE else read()
     authorizer, user = call.served.cluster.authorizer, call.user
     answers: dict[str, Callable[[], JSONObject]] = {
         "SubjectAccessReview": lambda: reviews.subject_access_review(body, authorizer),

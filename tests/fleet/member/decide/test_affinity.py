@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from echelon.fleet.member.decide.affinity import Place, Requirement, pinned_node, place_of
+from echelon.fleet.member.decide.affinity import NodeChoice, Requirement, pinned_node, place_of
 from echelon.fleet.member.decide.scheduling import NodeView, choose, demand_of
 
 ROOM = (4000, 8 << 30, 10)
@@ -19,7 +19,7 @@ def term(*expressions: dict[str, Any], names: tuple[str, ...] = (), operator: st
     return made
 
 
-def wanting(*terms: dict[str, Any], **spec: Any) -> Place:
+def wanting(*terms: dict[str, Any], **spec: Any) -> NodeChoice:
     required = {"nodeSelectorTerms": list(terms)}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     return place_of({"affinity": affinity, **spec})

@@ -3,6 +3,7 @@
 from echelon.api.base import JSONObject
 from echelon.fleet.member.cluster_index import PODS, REVISIONS, reference_to
 from echelon.fleet.member.context import MemberContext
+from echelon.fleet.member.decide import news
 from echelon.fleet.member.decide.revisions import template_hash
 from echelon.hub.storage.store import Entry, Key
 
@@ -34,6 +35,7 @@ async def delete_pods(context: MemberContext, namespace: str, names: tuple[str, 
     for name in names:
         entry = context.writer.latest(Key(PODS, namespace, name))
         if entry is not None:
+            context.tell(news.of_deletion(entry.object))
             await context.writer.delete(entry)
             await context.breathe()
 

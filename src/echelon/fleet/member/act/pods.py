@@ -104,8 +104,7 @@ async def _start(context: MemberContext, entry: Entry, pod: PodView) -> None:
 async def _fail_to_pull(context: MemberContext, entry: Entry, pod: PodView, image: str) -> None:
     attempt = context.pod_timers.attempts.get(pod.uid, 0)
     context.pod_timers.attempts[pod.uid] = attempt + 1
-    words = containers.pull_error(image, attempt)
-    status = containers.waiting(entry.object, *words, context.cluster.timestamp())
+    status = containers.not_pulled(entry.object, image, attempt, context.cluster.timestamp())
     if status != entry.object.get("status"):
         await context.writer.replace(entry, status=status)
     _await(context, entry.key, pod, "start", containers.backoff(attempt))

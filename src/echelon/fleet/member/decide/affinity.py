@@ -1,6 +1,6 @@
 """Which nodes a pod may use, and which it would rather use: its node selector and its node affinity.
 
-Both are read once into a `Place`, because one place is held against many nodes.
+Both are read once into a `NodeChoice`, because one place is held against many nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class Term(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class NodeChoice(msgspec.Struct, frozen=True, gc=False):
     """Where a pod may go: to nodes with these labels that meet one of the terms; None for no terms."""
 
     labels: tuple[tuple[str, str], ...] = ()
@@ -84,10 +84,10 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         return tuple(found) if self.terms else None
 
 
-ANYWHERE = Place()
+ANYWHERE = NodeChoice()
 
 
-def place_of(pod_spec: JSONObject) -> Place:
+def place_of(pod_spec: JSONObject) -> NodeChoice:
     """Read where a pod may go."""
     selector = pod_spec.get("nodeSelector") or {}
     affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -99,7 +99,7 @@ def place_of(pod_spec: JSONObject) -> Place:
     preferred = [
         (each.get("weight") or 0, _term(each.get("preference") or {})) for each in affinity.get(_PREFERRED) or ()
     ]
-    return Place(tuple(selector.items()), terms, tuple(preferred))
+    return NodeChoice(tuple(selector.items()), terms, tuple(preferred))
 
 
 def pinned_node(pod_spec: JSONObject) -> str:

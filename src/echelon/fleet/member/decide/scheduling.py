@@ -9,7 +9,7 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.quantity import QuantityError, parse_quantity
-from echelon.fleet.member.decide.affinity import ANYWHERE, Place, place_of
+from echelon.fleet.member.decide.affinity import ANYWHERE, NodeChoice, place_of
 
 DISK_PRESSURE = "node.kubernetes.io/disk-pressure"
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -61,7 +61,7 @@ class Demand(msgspec.Struct, frozen=True, eq=False):
     """All that decides where a pod can go. Pods with one demand are interchangeable, so it is compared by identity."""
 
     requests: Requests = Requests()
-    place: Place = ANYWHERE
+    place: NodeChoice = ANYWHERE
     tolerations: tuple[JSONObject, ...] = ()
 
 

@@ -43,7 +43,7 @@ class AnotherAgent(Exception):
         super().__init__(f"another agent works for {cluster}, {process or holder} {what}; this one stops: {remedy}")
 
 
-class Holding:
+class ClusterLease:
     """The lease of a cluster, as one process of its agent has it."""
 
     def __init__(self, context: AgentContext, instance: str) -> None:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from echelon.agent.agent import Agent
-from echelon.agent.holding import AnotherAgent
+from echelon.agent.cluster_lease import AnotherAgent
 from echelon.agent.settings import Settings
 from echelon.api.coordination import LEASE, Lease
 from echelon.api.core import CONFIG_MAP

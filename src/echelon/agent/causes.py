@@ -1,0 +1,141 @@
+"""Why objects of works are not well: what their pods say, and the warnings about them.
+
+Nobody is asked while all is well, and pods come and go by themselves for some seconds after every change. So a first
+look is taken when something has not been well for a while, or at once if it is said to have failed, and the next ones
+ever later as long as nothing changes. A look is a few short lists. What may not be read is left out, once with a word
+in the log: a report without the cause is still a report.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from echelon.agent.context import AgentContext
+from echelon.agent.executor import ExecutorCheck
+from echelon.agent.manifest_result import ManifestResult
+from echelon.agent.object_watches import ObjectRef
+from echelon.agent.pods_reading import PODS, PodsReading
+from echelon.api.base import JSONObject
+from echelon.api.work import ManifestWork, ManifestWorkStatus
+from echelon.engine.work.cause import cause_of
+from echelon.engine.work.health_state import number, part, text
+from echelon.engine.work.health_told import unwell
+from echelon.engine.work.redaction import redact_secrets
+from echelon.engine.work.reporting import Found, ObservedManifest
+from echelon.kube.errors import ApiError
+
+FIRST_LOOK_SECONDS = 5.0
+LAST_PAUSE_SECONDS = 60.0
+MOST_OBJECTS = 5  # of a work: as many as its conditions name
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What was found out about an object, as it was then, and when to look again."""
+
+    identity: tuple[str, int]  # uid and generation: another spec may have another cause
+    version: str
+    due: float
+    degraded: bool = False
+    pause: float = FIRST_LOOK_SECONDS
+    cause: str = ""
+
+
+class Causes:
+    """Finds out why the objects of one agent's works are not well."""
+
+    def __init__(self, context: AgentContext, executor: ExecutorCheck) -> None:
+        self._clock = context.clock
+        self._reading = PodsReading(context)
+        self._executor = executor
+        self._looks: dict[str, dict[int, _Look]] = {}  # by work and place of the manifest
+
+    def told(self, name: str, results: Sequence[ManifestResult]) -> list[ObservedManifest]:
+        """Return what became of a work's manifests, with the causes that are known."""
+        looks = self._looks.get(name, {})
+        return [_with_cause(each.observed, looks.get(number)) for number, each in enumerate(results)]
+
+    def next_look(self, name: str) -> float:
+        """Return when there may be more to say about a work."""
+        return min((each.due for each in self._looks.get(name, {}).values()), default=float("inf"))
+
+    def forget(self, name: str) -> None:
+        """Let go of what is known for a work."""
+        self._looks.pop(name, None)
+
+    async def look(
+        self, work: ManifestWork, status: ManifestWorkStatus, results: Sequence[ManifestResult], now: float
+    ) -> bool:
+        """Look at what is not well by a report, as far as it is time to; tell whether there is more to say now."""
+        name = work.metadata.name
+        before, looks = self._looks.get(name, {}), dict[int, _Look]()
+        # What was told of before needs no time to get well by itself.
+        told_before = {each for each, _ in unwell(work.status, work.metadata.generation)}
+        for place, degraded in unwell(status, work.metadata.generation):
+            live = results[place].observed.live
+            if not isinstance(live, Found) or len(looks) == MOST_OBJECTS:
+                continue
+            known = before.get(place)
+            if known is None or known.identity != _identity(live.object):
+                first = now if place in told_before else now + FIRST_LOOK_SECONDS
+                known = _Look(_identity(live.object), _version(live.object), first)
+            if degraded and not known.degraded:
+                known = replace(known, due=now)  # whoever hears of it should hear why
+            looks[place] = replace(await self._looked(work, known, live.object, now), degraded=degraded)
+        if looks:
+            self._looks[name] = looks
+        else:
+            self.forget(name)
+        return any(each.cause != _cause(before.get(place)) for place, each in looks.items())
+
+    async def _looked(self, work: ManifestWork, known: _Look, obj: JSONObject, now: float) -> _Look:
+        changed = known.version != _version(obj)
+        due = min(known.due, now + FIRST_LOOK_SECONDS) if changed else known.due
+        if now < due:
+            return replace(known, due=due)
+        cause = await self._find(work, obj)
+        pause = FIRST_LOOK_SECONDS if changed else min(known.pause * 2, LAST_PAUSE_SECONDS)
+        said = known.cause if cause is None else cause
+        return replace(known, version=_version(obj), due=now + pause, pause=pause, cause=said)
+
+    async def _find(self, work: ManifestWork, obj: JSONObject) -> str | None:
+        """Return why an object is not well, empty if that cannot be told; None if nobody could be asked."""
+        try:
+            if not await self._may_be_told(work, obj):
+                return ""
+            pods, events = await self._reading.read(obj)
+        except ApiError as error:
+            _log.debug("why %s is not well cannot be found out now: %s", text(part(obj, "metadata"), "name"), error)
+            return None
+        cause = cause_of(pods, events, self._clock.now())
+        for manifest in work.spec.workload.manifests:
+            cause = redact_secrets(cause, manifest)
+        return cause
+
+    async def _may_be_told(self, work: ManifestWork, obj: JSONObject) -> bool:
+        """Whether the account on whose behalf a work is applied may look at pods, which the agent always may."""
+        account = work.spec.executor.subject.service_account if work.spec.executor is not None else None
+        namespace = text(part(obj, "metadata"), "namespace")
+        return account is None or await self._executor.may(account, "list", ObjectRef(PODS, namespace, ""))
+
+
+def _with_cause(observed: ObservedManifest, look: _Look | None) -> ObservedManifest:
+    live = observed.live
+    if look is None or not look.cause or not isinstance(live, Found) or _identity(live.object) != look.identity:
+        return observed
+    return replace(observed, cause=look.cause)
+
+
+def _cause(look: _Look | None) -> str:
+    return look.cause if look is not None else ""
+
+
+def _identity(obj: JSONObject) -> tuple[str, int]:
+    meta = part(obj, "metadata")
+    return text(meta, "uid"), number(meta, "generation")
+
+
+def _version(obj: JSONObject) -> str:
+    return text(part(obj, "metadata"), "resourceVersion")

@@ -1,0 +1,96 @@
+// Makes elements. Text gets into them as text and in no other way: whatever a cluster is called, it is never markup.
+
+export function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class" || name === "id" || name === "value" || name === "checked" || name === "disabled") {
+      element[name === "class" ? "className" : name] = value;
+    } else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  put(element, ...children);
+  return element;
+}
+
+export function put(element, ...children) {
+  element.replaceChildren(
+    ...children.flat(4).filter((each) => each !== null && each !== undefined && each !== false && each !== "")
+      .map((each) => (each instanceof Node ? each : document.createTextNode(String(each)))),
+  );
+  return element;
+}
+
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
+export function age(time) {
+  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time)) / 1000));
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86400)}d`;
+}
+
+export function when(time) {
+  const text = age(time);
+  return h("time", { datetime: time, title: time }, text ? `${text} ago` : "");
+}
+
+export function count(number, noun) {
+  return `${number.toLocaleString("en")} ${number === 1 ? noun.replace(/s$/, "") : noun}`;
+}
+
+// States of clusters, in the order in which they are drawn; each has a colour in the style sheet and a mark, for
+// colour alone tells nothing to many.
+export const STATES = ["done", "soaking", "in flight", "failed", "timed out", "waiting", "skipped", "outdated"];
+const MARKS = {
+  done: "✓", soaking: "◔", "in flight": "▸", failed: "✕", "timed out": "✕", waiting: "·", skipped: "–", outdated: "○",
+};
+export const slug = (state) => String(state).toLowerCase().replace(/[^a-z]+/g, "-");
+export const mark = (state) => h("span", { class: `mark s-${slug(state)}`, "aria-hidden": "true" }, MARKS[state] ?? "•");
+
+export function state(text) {
+  return h("span", { class: `state s-${slug(text)}` }, text);
+}
+
+// A bar of how many are in which state.
+export function bar(counts, total, label) {
+  const element = h("span", { class: "bar", role: "img", "aria-label": label ?? told(counts) });
+  for (const name of STATES) {
+    if (!counts[name]) continue;
+    const part = h("span", { class: `s-${slug(name)}`, title: `${counts[name]} ${name}` });
+    part.style.flexGrow = String(counts[name]);
+    element.append(part);
+  }
+  if (!total) element.append(h("span", { class: "s-waiting" }));
+  return element;
+}
+
+export function told(counts) {
+  return STATES.filter((each) => counts[each]).map((each) => `${counts[each]} ${each}`).join(", ") || "nothing yet";
+}
+
+export function table(caption, headers, rows, empty) {
+  if (!rows.length) return h("p", { class: "empty" }, empty);
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {},
+      h("caption", { class: "unseen" }, caption),
+      h("thead", {}, h("tr", {}, headers.map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", {}, rows)));
+}
+
+export function bounded(list, most, make, noun) {
+  const shown = list.slice(0, most).map(make);
+  if (list.length > most) shown.push(h("li", { class: "more" }, `${list.length - most} more ${noun}`));
+  return shown;
+}
+
+export function focusable(element) {
+  return [...element.querySelectorAll("a[href],button:not([disabled]),input:not([disabled]),select,textarea")];
+}
