@@ -134,10 +134,10 @@ def test_the_exit_code_is_0_when_nothing_changes(plan: Callable[..., Result], ca
 
 def test_what_admission_refuses_is_told_and_nothing_is_planned_for_it(plan: Callable[..., Result]) -> None:
     bad = work_set("web:2", {"type": "Progressive", "progressive": {"maxConcurrency": "many"}})
-    said = plan(bad, code=4).output
+    said = plan(bad, code=1).output
     assert "manifestworkreplicaset shop/web is refused" in said
     assert "maxConcurrency" in said
-    found = planned(plan, bad, cluster("c0", **{"in": "no"}), code=4)
+    found = planned(plan, bad, cluster("c0", **{"in": "no"}), code=1)
     assert [each["change"] for each in found["objects"]] == ["refused", "update"]
     assert found["objects"][0]["refusal"]["code"] == 422
 
@@ -206,7 +206,7 @@ def test_files_directories_and_input_are_read(captured: Path, tmp_path: Path) ->
         ("[1]", "a document is no object"),
         ("{kind: Placement, metadata: {name: p}}", "apiVersion is missing"),
         ("{apiVersion: v1, kind: ConfigMap, metadata: {}}", "ConfigMap has no metadata.name"),
-        (BOMB, "its aliases may repeat"),
+        (BOMB, "its aliases"),
         ("a: &a [*a]", "change.yaml"),
     ],
 )

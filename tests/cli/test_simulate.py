@@ -102,7 +102,7 @@ def test_what_cannot_fail_or_changes_nothing_is_said(simulate: Callable[..., Res
     same = work_set("web:1", {"type": "All"})
     assert "nothing is rolled out" in simulate(code=2, change=same).output
     refused = work_set("web:2", {"type": "Progressive", "progressive": {"maxConcurrency": "many"}})
-    assert "is refused" in simulate(code=4, change=refused).output
+    assert "is refused" in simulate(code=1, change=refused).output
 
 
 def test_failures_are_read() -> None:

@@ -13,6 +13,7 @@ from echelon.cli.change_admission import HubAdmission, OfflineAdmission, new_nam
 from echelon.cli.change_files import Document, read_files
 from echelon.cli.change_options import files_option, fleet_option, recursive_option
 from echelon.cli.connection import Connection, connected
+from echelon.cli.exit_codes import ExitCode
 from echelon.cli.output import is_document, output_option, print_document
 from echelon.cli.plan_document import document_of
 from echelon.cli.plan_making import ChangePlan, make_plan
@@ -25,7 +26,9 @@ from echelon.kube.credentials import CredentialsUnavailable
 from echelon.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from echelon.kube.kubeconfig import ConfigError
 
-CHANGES, USAGE, REFUSED, NOT_FOUND, FORBIDDEN, UNREACHABLE = 10, 2, 4, 5, 6, 7
+CHANGES = 10  # beside the codes that all commands have: a gate tells changes from trouble
+REFUSED, NOT_FOUND = int(ExitCode.FAILED), int(ExitCode.NOT_FOUND)
+FORBIDDEN, UNREACHABLE = int(ExitCode.FORBIDDEN), int(ExitCode.UNREACHABLE)
 
 
 class NotThere(click.ClickException):
@@ -72,7 +75,7 @@ def plan(
 
     It reads what you may read and writes nothing: objects are sent to the hub as dry runs, and what would come of them
     is worked out with the functions that the controllers decide with. Rollouts that are in no file, and would change
-    because a placement does, are planned, too. The exit code is 0 if nothing changes, 10 if something does, 4 if an
+    because a placement does, are planned, too. The exit code is 0 if nothing changes, 10 if something does, 1 if an
     object is refused, 2 for files that cannot be read, 5, 6 and 7 for what is not there, not allowed, not reachable.
     """
     if takes < 0:

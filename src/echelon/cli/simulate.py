@@ -73,7 +73,7 @@ def simulate(
 
     It tells how long the change takes, how far it gets when it is bad, whether a budget was broken, and which setting
     makes it slow. Nothing is written to the hub, which is only read. The exit code is 0 if every life kept its
-    budgets, 11 if one did not or failed, 4 if an object is refused, and otherwise that of echelon plan.
+    budgets, 11 if one did not or failed, 1 if an object is refused, and otherwise that of echelon plan.
     """
     if (fleet is None) == (not from_hub):
         raise click.UsageError("say which fleet: --fleet FILE, or --from-hub")

@@ -69,6 +69,7 @@ class _Guard:
     slots: Mapping[RolloutName, int]
     broken: list[str] = field(default_factory=list)
     _moving: dict[RolloutName, set[str]] = field(default_factory=dict)  # that have got the change, and do not work yet
+    _worked: set[tuple[RolloutName, str]] = field(default_factory=set)  # who turns bad later was let go before
 
     def committed(self, change: Change) -> None:
         before = {
@@ -93,9 +94,12 @@ class _Guard:
             return
         moving, cluster = self._moving.setdefault(name, set()), meta["namespace"]
         began = cluster in self.chronicle.of(name).starts
-        if not began or change.type is EventType.DELETED or _works(change.entry.object):
+        if not began or change.type is EventType.DELETED:
             moving.discard(cluster)
-        elif cluster not in moving:
+        elif _works(change.entry.object):
+            moving.discard(cluster)
+            self._worked.add((name, cluster))
+        elif cluster not in moving and (name, cluster) not in self._worked:
             moving.add(cluster)
             timed_out = self.chronicle.of(name).told[-1][1].bad if self.chronicle.of(name).told else 0
             if len(moving) > self.slots[name] + timed_out:
