@@ -90,6 +90,17 @@ def test_who_is_not_signed_in_gets_nothing(running: Running) -> None:
     running.do(look(running.world))
 
 
+def test_a_body_that_cannot_be_read_is_refused_and_no_fault_of_the_server(running: Running) -> None:
+    async def look(world: World) -> None:
+        headers = {"Origin": world.url, "Content-Type": "application/json"}
+        async with world.visitor() as browser:
+            for body in (b"", b"token", b"[1]", b'{"token": "\xff"}', b'{"a":' * 3000, b"{}" * 1_000_000):
+                async with browser.session.post(f"{world.url}/api/login", data=body, headers=headers) as answer:
+                    assert answer.status in (400, 413), body[:10]
+
+    running.do(look(running.world))
+
+
 def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(running: Running) -> None:
     async def look(world: World) -> None:
         async with world.visitor() as browser:

@@ -129,7 +129,7 @@ async def body_of(request: web.Request) -> JSONObject:
     """Return what was sent."""
     try:
         found: Any = msgspec.json.decode(await request.read())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise web.HTTPBadRequest(text=f"the body is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise web.HTTPBadRequest(text="the body has to be an object")
