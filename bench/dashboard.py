@@ -94,8 +94,7 @@ async def _measure(size: int, rolled_out: int) -> None:
         await serve_kinds(client, registry.crds())
         for number in range(size):
             await client.create(MANAGED_CLUSTER, cluster(number))
-            if number < rolled_out:
-                await client.create(NAMESPACE.untyped(), {"metadata": {"name": name_of(number)}})
+            await client.create(NAMESPACE.untyped(), {"metadata": {"name": name_of(number)}})
             await client.patch(MANAGED_CLUSTER, name_of(number), MergePatch(heartbeat(0)), subresource="status")
         await _rolled_out(client, rolled_out)
         directory = stack.enter_context(TemporaryDirectory())
@@ -127,7 +126,7 @@ async def _rolled_out(client: Client, size: int) -> None:
     """Have the controllers bring something everywhere, and leave."""
     documents = list(yaml.safe_load_all(example("everywhere.yaml").read_text()))
     (placement,) = [each for each in documents if each["kind"] == PLACEMENT.kind]
-    placement["spec"]["numberOfClusters"] = size  # all are alike, so those with the first names
+    placement["spec"]["numberOfClusters"] = size
     made = Controllers(client, SystemClock(), NAMES, random=Random(0), metrics=Metrics(), instance="bench")  # noqa: S311
     working = asyncio.create_task(made.run(None))
     await apply(client, documents)

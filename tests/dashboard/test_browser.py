@@ -53,7 +53,7 @@ async def _fill(made: World) -> None:
     """Make a thousand clusters of which six are alive, and let one and an event speak in markup."""
     await made.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}},
-        *grants("looker", NS, "view"),
+        *grants("looker", NS, "look"),
     )
     client = made.local.hub.client()
     for number in range(SIZE - len(made.local.fleet)):

@@ -51,7 +51,7 @@ def running() -> Iterator[Running]:
     async def fill(world: World) -> None:
         await world.example("with-approval")
         await world.example("everywhere")
-        await world.apply(*grants("dev", OURS, "edit"), *grants("looker", OURS, "view"))
+        await world.apply(*grants("dev", OURS, "edit"), *grants("looker", OURS, "look"))
 
     made.do(fill(made.world))
     yield made
@@ -263,11 +263,11 @@ def test_verbs_are_previewed_and_then_carried_out_under_the_name_of_the_person(r
 
 def test_a_right_that_is_taken_away_takes_what_it_showed_with_it(running: Running) -> None:
     async def look(world: World) -> None:
-        await world.apply(*grants("leaver", OURS, "view"))
+        await world.apply(*grants("leaver", OURS, "look"))
         async with world.visitor() as browser:
             await browser.sign_in(**world.certificate("leaver"), namespaces=[OURS])
             await browser.follow(lambda feed: bool(feed.tables.get("rollouts")))
-            await world.local.hub.client().delete(ROLE_BINDING, "leaver-view", OURS)
+            await world.local.hub.client().delete(ROLE_BINDING, "leaver-look", OURS)
             (session,) = [each for each in world.dashboard.sessions if each.identity.name == "leaver"]
             feed = world.dashboard.feeds.of(session.identity).feed
             await feed.reader.check()

@@ -25,13 +25,19 @@ RBAC = "rbac.authorization.k8s.io"
 PATIENCE_SECONDS = 120.0
 
 
+LOOK = frozenset(("get", "list", "watch"))
+
+
 def grants(user: str, namespace: str, role: str) -> list[JSONObject]:
-    """Return what gives somebody `view` or `edit` of the installed roles in a namespace, as Kubernetes gathers it."""
+    """Return what gives somebody `edit` of the installed roles in a namespace; with `look`, only the reading of it."""
     installed = HUB.manifests({"image": {"repository": "registry.example/echelon"}})
-    gathered = [each for each in installed if f"{RBAC}/aggregate-to-{role}" in each["metadata"].get("labels", {})]
-    built_in = {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["get", "list", "watch"]}
+    gathered = [each for each in installed if f"{RBAC}/aggregate-to-edit" in each["metadata"].get("labels", {})]
+    built_in = {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": [*LOOK]}
     meta = {"name": f"{user}-{role}", "namespace": namespace}
     rules = [rule for each in gathered for rule in each["rules"]] + [built_in]
+    if role == "look":
+        read = [{**rule, "verbs": [verb for verb in rule["verbs"] if verb in LOOK]} for rule in rules]
+        rules = [rule for rule in read if rule["verbs"]]
     subject = {"apiGroup": RBAC, "kind": "User", "name": user}
     return [
         {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules},
