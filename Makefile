@@ -11,6 +11,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
+# Tests start hundreds of programs, each of which would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-all check bench crds build charts format lock clean kubernetes
 
 help: ## Show this list
