@@ -179,7 +179,8 @@ def test_what_people_may_do_in_a_namespace_follows_from_kubernetes_own_roles(joi
             assert may("dev", verb, what, "team-a")
             assert not may("dev", verb, what, "team-b")
             assert not may("guest", verb, what, "team-a")
-        assert may("guest", "get", what, "team-a")
+        # What may have Secrets in it is not for everybody who may look.
+        assert may("guest", "get", what, "team-a") == (what == "placements")
         assert not may("guest", "get", what, "team-b")
     assert not may("dev", "patch", "placementdecisions.cluster.open-cluster-management.io", "team-a")
     assert not may("dev", "create", "managedclustersetbindings", "team-a")
@@ -223,6 +224,62 @@ def test_every_verb_works_for_a_team_in_its_namespace_and_none_elsewhere(joined:
     assert types("list", namespace="team-d")[0] == 6
     joined.delete("manifestworkreplicaset", name, "team-c")
     joined.until_gone("manifestworks", MEMBER)
+
+
+def test_the_cause_of_a_broken_image_is_where_people_look_and_undo_heals_it(joined: Installed) -> None:
+    *around, work_set = yaml.safe_load_all(
+        (ROOT / "examples" / "everywhere.yaml").read_text().replace("observability", "team-e")
+    )
+    joined.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(around))
+    name = work_set["metadata"]["name"]
+
+    def roll_out(image: str, **where: str) -> None:
+        """Roll a Deployment out; where its pods are on a node that is not there, kwok does not say that they run."""
+        labels = {"app": "web"}
+        pod = {"containers": [{"name": "web", "image": image}], **where}
+        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+        web = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": spec,
+        }
+        work_set["spec"]["manifestWorkTemplate"]["workload"]["manifests"] = [web]
+        joined.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(work_set))
+
+    def refused() -> bool:
+        """Say of the new pod what a kubelet says of an image that is not there; whether there was one to say it of."""
+        asked = ("get", "pods", "-l", "app=web", "-o", "json")
+        pods = json.loads(joined.kubectl(*asked, where=MEMBER))["items"]
+        new = [each["metadata"]["name"] for each in pods if each["spec"]["containers"][0]["image"] == broken]
+        why = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{broken}"'}
+        container = {"name": "web", "image": broken, "imageID": "", "ready": False, "restartCount": 0}
+        told = {"status": {"containerStatuses": [{**container, "state": {"waiting": why}}]}}
+        for each in new:
+            joined.kubectl(
+                "patch", "pod", each, "--subresource=status", "--type=merge", "-p", json.dumps(told), where=MEMBER
+            )
+        return bool(new)
+
+    broken = "example.com/web:missing"
+    roll_out("example.com/web:1")
+    assert joined.echelon("rollout", "watch", name, "-n", "team-e", "--timeout", "120")[0] == 0
+    roll_out(broken, nodeName="ghost")
+    words = f'ImagePullBackOff: image "{broken}"'
+    status, describe = ("rollout", "status", name, "-n", "team-e"), ("describe", "mwrs", name, "-n", "team-e")
+    joined.until(lambda: refused() and words in _words(joined.echelon(*status)[1]), "the tree tells no cause")
+    joined.until(lambda: refused() and words in _words(joined.kubectl(*describe)), "kubectl tells no cause")
+    assert joined.echelon("rollout", "undo", name, "-n", "team-e")[0] == 0
+    assert joined.echelon("rollout", "watch", name, "-n", "team-e", "--timeout", "120")[0] == 0
+    containers = joined.get("deployment", "web", "default", MEMBER)["spec"]["template"]["spec"]["containers"]
+    assert [each["image"] for each in containers] == ["example.com/web:1"]
+    joined.delete("manifestworkreplicaset", name, "team-e")
+    joined.until_gone("manifestworks", MEMBER)
+
+
+def _words(text: str) -> str:
+    """Return a text without its lines and its tree."""
+    return " ".join(text.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
