@@ -94,10 +94,12 @@ class SetReader:
         answer, wanted = self._answers.get(key), _Wanted(since, cliques)
         if answer is not None and not newer(since, answer.at) and not cliques:
             return
+        # After answers that did not help, tries are still counted; another question has to be asked all the same.
+        under_way = key in self._wanted
         self._wanted[key] = wanted
         if self._asked.get(key) == wanted:  # the answer has not helped, or not yet
             self._queue.retry(key)
-        elif not self._queue.failures(key):  # else it is tried again already
+        elif not (under_way and self._queue.failures(key)):  # else it is tried again already
             self._queue.add(key)
 
     def forget(self, key: Key) -> None:
