@@ -167,6 +167,24 @@ def test_a_deployment_that_stands_still_goes_on_doing_so_with_a_template_that_is
     assert bounds_of(pushed(still, Grant(4, "v2", 6, 1, 6, paused=True)), D, "v2").floor == 6
 
 
+def test_a_paused_deployment_that_shrinks_loses_no_more_than_that_though_it_remembers_more_pods() -> None:
+    # Its ReplicaSets may be several, and were resized last when one pod too many was allowed.
+    old, rolling = Grant(1, "v1", 3, 1), Grant(2, "v2", 3, 0, 1)
+    paused, fewer = Grant(3, "v3", 3, 1, paused=True), Grant(4, "v3", 2, 1, paused=True)
+    seen = replace(view(paused, 3, 3, 0), resized=(4, 4))
+    still = entry(D, old, complete(old), rolling, view(rolling, 4, 4, 2), paused, seen)
+    assert bounds_of(still, D, "v3").floor == 3
+    assert bounds_of(pushed(still, fewer), D, "v3").floor == 2
+    # One that remembers fewer grows while the total shrinks, and the others pay for it.
+    uneven = observe(still, replace(seen, resized=(1, 4), version=31), D, 0.0)
+    assert bounds_of(pushed(uneven, fewer), D, "v3").floor == 0
+    # Before it stands still it may have fewer pods than a pause asks for: what makes the others moves these.
+    lower = Grant(3, "v2", 3, 1)
+    moving = entry(D, old, complete(old), rolling, lower, replace(view(lower, 3, 3, 2), resized=(4, 4)))
+    assert bounds_of(moving, D, "v2").floor == 2
+    assert bounds_of(pushed(moving, Grant(4, "v2", 3, 1, paused=True)), D, "v2").floor == 1
+
+
 def test_pods_that_died_in_a_cluster_that_is_through_come_back_with_its_only_template() -> None:
     # A status counts those that have yet to be made as wanted, and not as updated.
     five, rolling = Grant(1, "v1", 5, 1), Grant(2, "v2", 5, 2, 1)

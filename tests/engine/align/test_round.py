@@ -233,3 +233,16 @@ def test_a_cluster_may_replace_what_does_not_work_although_nothing_may_be_unavai
     first = align(wanted, found, {}, 1.0)
     assert first.slack.available == 0
     assert (first.pushes["b"].paused, first.pushes["b"].unavailable) == (False, 3)
+
+
+def test_a_pod_moves_from_a_paused_deployment_that_remembers_one_too_many() -> None:
+    # The other cluster has grown by the surge, and waits for a pod to go here: nothing else can come first.
+    first, rolling, paused = Grant(1, "v1", 3, 1), Grant(2, "v2", 3, 0, 1), Grant(3, "v3", 3, 1, paused=True)
+    seen = altered(view(paused, 3, 3, 0), resized=(4, 4))
+    grown = Grant(4, "v3", 4, 1)
+    found = ledger(
+        a=(first, complete(first), rolling, view(rolling, 4, 4, 2), paused, seen), b=(grown, complete(grown))
+    )
+    after = align(workload("v3", {"a": 0, "b": 6}, unavailable=0, surge=1), found, {}, 1.0)
+    assert {name: push.replicas for name, push in after.pushes.items()} == {"a": 2}
+    assert (after.slack.available, after.slack.pods) == (0, 0)
