@@ -332,7 +332,7 @@ class World:
             if isinstance(each, Emit):
                 self.events.append(each)
             elif isinstance(each, Together):
-                if not all([self._row(one, seen, left) for one in each.actions]):
+                if sum(not self._row(one, seen, left) for one in each.actions):
                     return False
             elif not self._write(each, seen, left, own=written):
                 return False
