@@ -141,6 +141,10 @@ def test_a_pod_that_cannot_be_deleted_does_not_keep_others_that_are_too_many() -
         await world.settle()
         assert len(world.names()) == 3
         assert client.kept in world.names()
+        await world.settle(1800)
+        await world.scale("w-0-front", 1)
+        await world.settle(3)
+        assert len(world.names()) == 2, "it is tried more and more seldom, and the other one goes at once"
 
     told(story)
 
