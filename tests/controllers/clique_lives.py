@@ -30,6 +30,10 @@ CLIQUE_LABEL, GROUP_LABEL = "grove.io/podclique", "grove.io/podcliquescalinggrou
 UNHEARD_SECONDS = 240.0
 # How long what people have deleted may be missing, and unknown to a controller that hears late.
 EXCUSED_SECONDS = 300.0
+# How long after a clique was scaled out a deletion for its earlier size may still arrive. The controller deletes after
+# a write of the clique as it saw it; from that write on nobody can know better, and its answer and the deletion travel
+# for half a second each at most (`Faults.swarm`).
+ON_THE_WAY_SECONDS = 1.0
 SPEC = set_of(
     clique("front", 3, minAvailable=2),
     clique("lead", 1),
@@ -55,6 +59,12 @@ async def controller(client: FaultyClient) -> None:
 
 async def build(world: World) -> None:
     """Have a cluster with a set on it, its controller, and people."""
+    await begin(world)
+    world.spawn(people(world, world.client()), "people")
+
+
+async def begin(world: World, *, on_delete: bool | None = None) -> None:
+    """Have a cluster with a set on it, and its controller."""
     seed = world.random.getrandbits(32)
     cluster = await clone_cluster("", clock=running().clock.now, seed=seed, groups=(GROUP, GANGS))
     await world.add_cluster("", cluster)
@@ -67,13 +77,12 @@ async def build(world: World) -> None:
         body = {**CONFIG_MAP.type_meta, "metadata": {"name": f"filler{number}"}}
         await client.create(CONFIG_MAP.untyped(), body, NS)
     # In half of the lives it is OnDelete from the beginning, so that nobody can believe anything else.
-    world.memory["always on delete"] = world.random.random() < 0.5
+    world.memory["always on delete"] = world.random.random() < 0.5 if on_delete is None else on_delete
     strategy = "OnDelete" if world.memory["always on delete"] else "RollingRecreate"
     spec = {**SPEC, "updateStrategy": {"type": strategy}}
     body = {**POD_CLIQUE_SET.type_meta, "metadata": {"name": "w"}, "spec": spec}
     await client.create(POD_CLIQUE_SET.untyped(), body, NS)
     world.start(Component("controller", controller))
-    world.spawn(people(world, client), "people")
 
 
 async def people(world: World, client: Client) -> None:
@@ -153,6 +162,9 @@ def nothing_is_deleted_for_an_edit(world: World, commit: Committed) -> str | Non
     if commit.key.resource == POD_CLIQUE_SET.resource:
         _note_strategy(world, commit)
         return None
+    if commit.key.resource == POD_CLIQUE.resource:
+        _note_size(world, commit)
+        return None
     if commit.key.resource != POD.resource or not _goes(commit):
         return None
     since, always = world.memory.get("on delete since"), world.memory["always on delete"]
@@ -174,7 +186,7 @@ def nothing_is_deleted_for_an_edit(world: World, commit: Committed) -> str | Non
         if name.rpartition("-")[0] == labels[CLIQUE_LABEL] and world.loop.time() - moment < EXCUSED_SECONDS
     ]
     known = left + len(unheard)
-    if known >= owner["spec"]["replicas"] or commit.object["status"].get("phase") in ("Failed", "Succeeded"):
+    if known >= _least_size(world, owner) or commit.object["status"].get("phase") in ("Failed", "Succeeded"):
         return None
     return f"pod {commit.key.name} was deleted under OnDelete, and {left} of {owner['spec']['replicas']} are left"
 
@@ -210,6 +222,21 @@ def _note_strategy(world: World, commit: Committed) -> None:
         world.memory.pop("on delete since", None)
     else:
         world.memory.setdefault("on delete since", world.loop.time())
+
+
+def _note_size(world: World, commit: Committed) -> None:
+    """Remember until when a clique had another size."""
+    before = (commit.previous or commit.object)["spec"]["replicas"]
+    if before != commit.object["spec"]["replicas"]:
+        world.memory.setdefault("sizes", {}).setdefault(commit.key.name, []).append((world.loop.time(), before))
+
+
+def _least_size(world: World, owner: JSONObject) -> int:
+    """Return the smallest size of a clique that a deletion which arrives now may have been meant for."""
+    earlier = world.memory.get("sizes", {}).get(owner["metadata"]["name"], ())
+    sizes: list[int] = [size for moment, size in earlier if world.loop.time() - moment <= ON_THE_WAY_SECONDS]
+    sizes.append(owner["spec"]["replicas"])
+    return min(sizes)
 
 
 def _goes(commit: Committed) -> bool:

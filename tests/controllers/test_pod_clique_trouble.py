@@ -118,6 +118,37 @@ def test_many_pods_that_are_refused_leave_room_for_those_of_other_cliques() -> N
     told(story, nodes=[NodeShape(cpu="64", pods="800")])
 
 
+class Keeping(InProcessClient):
+    """A client of a server that does not let go of the first pod that is to be deleted."""
+
+    kept = ""
+
+    async def delete(self, kind: Kind[Any], name: str, namespace: str = "", **options: Any) -> None:
+        if kind.resource == POD.resource:
+            self.kept = self.kept or name
+            if name == self.kept:
+                raise Forbidden("a webhook keeps it")
+        await super().delete(kind, name, namespace, **options)
+
+
+def test_a_pod_that_cannot_be_deleted_does_not_keep_others_that_are_too_many() -> None:
+    async def story(world: CliqueWorld) -> None:
+        client = Keeping(world.client._cluster, ROOT)
+        world.start(client)
+        await world.apply(set_of(clique("front", 5, minAvailable=1), strategy="OnDelete"))
+        await world.settle()
+        await world.scale("w-0-front", 2)
+        await world.settle()
+        assert len(world.names()) == 3
+        assert client.kept in world.names()
+        await world.settle(1800)
+        await world.scale("w-0-front", 1)
+        await world.settle(3)
+        assert len(world.names()) == 2, "it is tried more and more seldom, and the other one goes at once"
+
+    told(story)
+
+
 def test_whoever_asks_for_a_retry_has_what_failed_tried_at_once() -> None:
     async def story(world: CliqueWorld) -> None:
         client = refusing(world, lambda _, kind, *__: Forbidden(QUOTA) if kind is SERVICE else None)

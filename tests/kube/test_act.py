@@ -141,6 +141,19 @@ def test_a_failure_holds_back_what_waits_for_it_and_nothing_else() -> None:
     in_hub(story)
 
 
+def test_a_burst_in_a_row_waits_for_the_row_and_is_held_back_with_it() -> None:
+    async def story(client: InProcessClient) -> None:
+        await client.create(CONFIG_MAP, body("taken"), "default")
+        rows = tuple(
+            InOrder((create(first), Together((create(f"{first}1"), create(f"{first}2"))))) for first in ("a", "taken")
+        )
+        outcomes = [each async for each in act(Plan((Together(rows),)), client, Heard(), manager="tester")]
+        assert [each.write.name for each in outcomes if isinstance(each, Failed)] == ["taken"]
+        assert await names(client) == ["a", "a1", "a2", "taken"]
+
+    in_hub(story)
+
+
 class Busy(InProcessClient):
     """A server that takes its time, and knows how many requests were under way at once."""
 
@@ -397,3 +410,16 @@ def test_what_follows_independent_writes_builds_on_the_versions_that_they_led_to
         assert (await client.get(CONFIG_MAP, "one", "default")).data == {"a": "x", "b": "x"}
 
     in_hub(story)
+
+
+def test_a_burst_in_a_row_that_nobody_wants_any_more_lets_others_finish_what_they_began() -> None:
+    async def story(client: Busy) -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        rows = (InOrder((create("a"), burst("b", slow_start=False))), InOrder((create("c"), create("d"))))
+        plan = Plan((Together(rows), create("never")))
+        outcomes = act(plan, client, Heard(), manager="tester", is_wanted=lambda: loop.time() - began < 1)
+        with pytest.raises(Superseded):
+            [each async for each in outcomes]
+        assert await names(client) == ["a", "c", "d"]
+
+    under_load(story)

@@ -105,9 +105,9 @@ Write: TypeAlias = Create | Patch | Apply | Delete
 
 @dataclass(frozen=True)
 class InOrder:
-    """Actions each of which waits for the one before it."""
+    """Actions each of which waits for the one before it, also if several follow together."""
 
-    actions: tuple[Write | Emit, ...]
+    actions: tuple["Write | Emit | Together", ...]
 
 
 @dataclass(frozen=True)

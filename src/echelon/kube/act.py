@@ -123,12 +123,15 @@ class _Acting:
         ]
         for worker in workers:
             worker.add_done_callback(told.put_nowait)
-        left = len(workers)
+        left, superseded = len(workers), False
         try:
             while left:
                 what = await told.get()
                 if isinstance(what, asyncio.Task):
                     left -= 1
+                    if not what.cancelled() and isinstance(what.exception(), Superseded):
+                        superseded = True  # of a burst within this one; what others have under way is waited for
+                        continue
                     what.result()  # raises only when the process is dying, and nothing else matters
                 else:
                     outcome, heard = what
@@ -138,7 +141,7 @@ class _Acting:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-        if next(waiting, None) is not None:
+        if superseded or next(waiting, None) is not None:
             raise Superseded
 
     async def _work(self, waiting: Iterator[Write | InOrder], pace: Pace, told: "_Told") -> None:

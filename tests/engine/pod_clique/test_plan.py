@@ -31,7 +31,8 @@ def rows(planned: Plan) -> list[tuple[Write, ...]]:
     for action in planned.actions:
         for each in action.actions if isinstance(action, Together) else (action,):
             writes = each.actions if isinstance(each, InOrder) else (each,)
-            found.append(tuple(write for write in writes if isinstance(write, Create | Patch | Delete)))
+            inner = [one for write in writes for one in (write.actions if isinstance(write, Together) else (write,))]
+            found.append(tuple(write for write in inner if isinstance(write, Create | Patch | Delete)))
     return [row for row in found if row]
 
 

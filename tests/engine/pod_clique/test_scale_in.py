@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from echelon.engine.plan import Delete
 from echelon.engine.pod_clique.names import STANDALONE, CliqueKey
 from echelon.engine.pod_clique.pod_facts import PodFacts
 from echelon.engine.pod_clique.scale_in import excess_pods, ranked
@@ -221,3 +222,44 @@ def test_a_set_loses_its_highest_replicas_with_all_that_belongs_to_them() -> Non
     for kind in (CLIQUE, GROUP, "PodGang", POD, "Service"):
         assert all(name.startswith("w-0") for name in world.of(kind)), kind
         assert world.of(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "fewer", "more"), [(CLIQUE, "w-0-a", 3, 4), (GROUP, "w-0-g", 1, 2), (SET, "w", 1, 2)]
+)
+@pytest.mark.parametrize("strategy", [ON_DELETE, ROLLING_RECREATE])
+def test_nothing_goes_for_a_size_that_is_not_the_present_one(
+    strategy: str, kind: str, name: str, fewer: int, more: int
+) -> None:
+    """A controller that starts may list sizes from a replica that lags, and pods and cliques from one that does not."""
+    world = world_of(pod_clique_set([clique("a", 3, 2), clique("b", 1)], [group("g", ["b"])], strategy=strategy))
+    world.settle(12)
+    earlier = world.get(kind, name)
+    scale(world, kind, name, more)
+    world.settle(12)
+    there = {key for key in world.store if key[0] in (POD, CLIQUE)}
+    assert earlier["spec"]["replicas"] == fewer
+
+    world.forget()
+    world.reconcile({**world.store, (kind, name): earlier})
+    world.settle(12)
+    assert {key for key in world.store if key[0] in (POD, CLIQUE)} == there
+    assert not world.deleted
+    scale(world, kind, name, fewer)
+    world.settle(12)
+    assert {key for key in world.store if key[0] in (POD, CLIQUE)} < there
+
+
+def test_too_many_that_are_nobodys_news_go_too() -> None:
+    """The status has told of the size and of the pods already, and is not written: the deletion goes all the same."""
+    world = world_of(pod_clique_set([clique("a", 3, 2)], strategy=ON_DELETE))
+    world.settle(12)
+    world.refuse = lambda write: isinstance(write, Delete)
+    scale(world, CLIQUE, "w-0-a", 2)
+    for _ in range(3):
+        last = world.reconcile()
+    assert last.status is None
+    assert len(world.live("w-0-a")) == 3
+    world.refuse = lambda _: False
+    world.settle(12)
+    assert len(world.live("w-0-a")) == 2

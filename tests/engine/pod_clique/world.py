@@ -331,6 +331,9 @@ class World:
         for each in writes:
             if isinstance(each, Emit):
                 self.events.append(each)
+            elif isinstance(each, Together):
+                if sum(not self._row(one, seen, left) for one in each.actions):
+                    return False
             elif not self._write(each, seen, left, own=written):
                 return False
         return True

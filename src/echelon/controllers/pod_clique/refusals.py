@@ -212,8 +212,12 @@ class _Sieve:
 
     def _order(self, order: InOrder) -> tuple[InOrder, bool]:
         for number, each in enumerate(order.actions):
-            if not isinstance(each, Emit) and not self._passes(each):
-                before = order.actions[:number]
+            before = order.actions[:number]
+            if isinstance(each, Together):
+                several, whole = self._burst(each)
+                if not whole:
+                    return InOrder((*before, several) if several.actions else before), False
+            elif not isinstance(each, Emit) and not self._passes(each):
                 return InOrder(before if any(not isinstance(one, Emit) for one in before) else ()), False
         return order, True
 

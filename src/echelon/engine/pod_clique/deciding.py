@@ -62,7 +62,8 @@ class Moves:
     """What goes, and what has to wait."""
 
     pods: dict[str, dict[str, PodFacts]] = field(default_factory=dict)  # to delete, by clique and name
-    units: list[Unit] = field(default_factory=list)  # replicas of groups that are too many, to delete
+    excess: dict[str, dict[str, PodFacts]] = field(default_factory=dict)  # those of them that are too many, the same
+    units: dict[str, tuple[Unit, ...]] = field(default_factory=dict)  # replicas that are too many, to delete, by group
     held: dict[str, tuple[Unit, ...]] = field(default_factory=dict)  # those that have to stay, by group
     roll: Roll = field(default_factory=Roll)
     turns: ReplicaTurns = field(default_factory=ReplicaTurns)
@@ -127,13 +128,14 @@ def scale_in(facts: Facts) -> Moves:
             if clique.tally.live > clique.replicas and clique.view is not None:
                 budget = clique_ledger(clique, facts.now)
                 moves.budgets[clique.expected.name] = budget
-                moves.take(clique.expected.name, excess_pods(clique, facts.templates, budget, on_delete=spec.on_delete))
+                gone = excess_pods(clique, facts.templates, budget, on_delete=spec.on_delete)
+                moves.excess[clique.expected.name] = {pod.name: pod for pod in gone}
+                moves.take(clique.expected.name, gone)
         for group in replica.groups:
             if group.surplus:
                 budget = group_ledger(group, facts.now)
                 moves.budgets[group.expected.name] = budget
-                gone, held = excess_units(group, budget)
-                moves.units += gone
+                moves.units[group.expected.name], held = excess_units(group, budget)
                 if held:
                     moves.held[group.expected.name] = held
     _wait_for(facts, moves)

@@ -5,21 +5,28 @@ there; what has to be remembered (whose turn it is, which gang was terminated) i
 for it, so a crash after any of the writes leads to the same world. Writes of different objects wait for nobody; a
 child's status comes before its spec, because it tells what was seen.
 
+What goes because of a size goes after a write that the server takes only of the object that has the size, as it was
+seen: a cache of sizes may lag behind that of pods, for a long time after a restart, and then what somebody has just
+scaled out looks like too many.
+
 A plan makes no more pods than it can write down within its time; the rest follows when these are made.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from echelon.api.core import POD
 from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET
 from echelon.api.grovestatus import PodCliqueScalingGroupStatus, PodCliqueSetStatus, PodCliqueStatus
+from echelon.api.kinds import Kind
+from echelon.api.meta import ObjectMeta
 from echelon.api.podgangs import POD_GANG
 from echelon.api.times import format_time
 from echelon.engine.conditions import ConditionStamp
-from echelon.engine.plan import NOTHING, Create, Delete, Emit, InOrder, Plan, ReadRequest, Together, Write
+from echelon.engine.plan import NOTHING, Create, Delete, Emit, InOrder, Patch, Plan, ReadRequest, Together, Write
 from echelon.engine.pod_clique import events, interruption, revisions
 from echelon.engine.pod_clique.clique_status import selected
 from echelon.engine.pod_clique.deciding import Facts, Moves, end_gangs, read_facts, roll_on, scale_in
@@ -33,7 +40,7 @@ from echelon.engine.pod_clique.reporting import clique_statuses, group_statuses,
 from echelon.engine.pod_clique.set_status import not_accepted_status, set_status
 from echelon.engine.pod_clique.standing import CliqueStanding
 from echelon.engine.pod_clique.strategy_change import next_progress
-from echelon.engine.pod_clique.syncing import Sync, removals, sync_children
+from echelon.engine.pod_clique.syncing import Sync, clique_deletions, removals, sync_children
 from echelon.engine.pod_clique.termination import Termination
 from echelon.engine.pod_clique.view import SetView
 
@@ -175,8 +182,10 @@ class _Writing:
             if status is not view.status:
                 self.told += events.clique_events(view, status)
                 write = status_patch(POD_CLIQUE, view.metadata, view.status, status)
-            if write is not None or name in sync.patches:
-                found += _chain(write, sync.patches.get(name))
+            excess = self.moves.excess.get(name, {})
+            if write is not None or name in sync.patches or excess:
+                gone = [_pod_deletion(pod, view.metadata.namespace) for pod in excess.values()]
+                found += _sized(POD_CLIQUE, view.metadata, _chain(write, sync.patches.get(name)), gone)
         for name, group_said in self.groups.items():
             seen = self.facts.view.groups[name]
             if name in roll.ready_units and group_said.update_progress is not None:
@@ -184,7 +193,9 @@ class _Writing:
                 group_said = msgspec.structs.replace(group_said, update_progress=chosen)  # noqa: PLW2901 - as above
             self.told += events.group_events(seen, group_said)
             write = status_patch(POD_CLIQUE_SCALING_GROUP, seen.metadata, seen.status, group_said)
-            found += _chain(write, sync.group_patches.get(name))
+            units = [each.view for unit in self.moves.units.get(name, ()) for each in unit.cliques]
+            row = _chain(write, sync.group_patches.get(name))
+            found += _sized(POD_CLIQUE_SCALING_GROUP, seen.metadata, row, clique_deletions(units))
         return found
 
     def _gangs(self, sync: Sync) -> list[Write | InOrder]:
@@ -198,16 +209,19 @@ class _Writing:
             found += _chain(write, sync.gang_patches.get(gang.name))
         return found
 
-    def _deletions(self) -> list[Write]:
+    def _deletions(self) -> list[Write | InOrder]:
+        """Return the deletions of pods that are not too many, and of what the set has no place for any more."""
         facts, moves = self.facts, self.moves
-        found: list[Write] = [
-            _pod_deletion(pod, facts.view.set.metadata.namespace)
-            for pods in moves.pods.values()
+        meta = facts.view.set.metadata
+        found: list[Write | InOrder] = [
+            _pod_deletion(pod, meta.namespace)
+            for clique, pods in moves.pods.items()
             for pod in pods.values()
+            if pod.name not in moves.excess.get(clique, {})
         ]
-        gone = [each.view for unit in moves.units for each in unit.cliques if each.view is not None]
         held = [unit for units in moves.held.values() for unit in units]
-        return found + removals(facts.view, facts.shape, [*facts.beyond.removed, *gone], held)
+        gone = removals(facts.view, facts.shape, facts.beyond.removed, held)
+        return [*found, *_sized(POD_CLIQUE_SET, meta, (), gone)]
 
     def _releases(self) -> list[Write]:
         facts = self.facts
@@ -267,6 +281,20 @@ def _chain(*writes: Write | None) -> Sequence[Write | InOrder]:
     """Return writes of one object, each of which waits for the one before it."""
     wanted = tuple(write for write in writes if write is not None)
     return wanted if len(wanted) < 2 else (InOrder(wanted),)
+
+
+def _sized(
+    kind: Kind[Any], seen: ObjectMeta, row: Sequence[Write | InOrder], gone: Sequence[Write]
+) -> Sequence[Write | InOrder]:
+    """Return writes of an object, and after them what goes because of its size: not if it is no longer as it was seen.
+
+    Without a write there is one that changes nothing, and is refused all the same.
+    """
+    if not gone:
+        return row
+    first = [write for each in row for write in (each.actions if isinstance(each, InOrder) else (each,))]
+    unchanged = Patch.of(kind, seen, {}, subresource="status")
+    return (InOrder((*(first or [unchanged]), Together(tuple(gone)))),)
 
 
 def _new_pod(maker: PodMaker, pod: NewPod, namespace: str) -> Create:

@@ -260,12 +260,17 @@ def removals(view: SetView, shape: Shape, cliques: Sequence[CliqueView], held: S
     `held` are replicas of groups that have to stay for now; their gangs stay with them.
     """
     kept = {each.expected.gang for unit in held for each in unit.cliques}
-    found: list[Write] = [_deletion(POD_CLIQUE, each.metadata) for each in cliques if not each.terminating]
+    found: list[Write] = clique_deletions(cliques)
     groups: list[GroupView] = [view.groups[name] for name in sorted(view.groups.keys() - shape.group.keys())]
     found += [_deletion(POD_CLIQUE_SCALING_GROUP, each.metadata) for each in groups if not each.terminating]
     gangs: list[GangView] = [view.gangs[name] for name in sorted(view.gangs.keys() - shape.gang.keys() - kept)]
     found += [_deletion(POD_GANG, each.metadata) for each in gangs if not each.terminating]
     return found
+
+
+def clique_deletions(cliques: Iterable[CliqueView | None]) -> list[Write]:
+    """Return the deletions of cliques, as far as they are there."""
+    return [_deletion(POD_CLIQUE, each.metadata) for each in cliques if each is not None and not each.terminating]
 
 
 def _deletion(kind: Kind[Any], metadata: ObjectMeta) -> Delete:
