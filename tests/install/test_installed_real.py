@@ -216,7 +216,9 @@ def test_every_verb_works_for_a_team_in_its_namespace_and_none_elsewhere(joined:
         assert code == codes.get(verb, 0), f"{verb}: {said}"
     told = json.loads(types("history", name, "-o", "json")[1])
     actions = {(each["verb"], each["by"]) for revision in told for each in revision["actions"]}
-    assert actions == {("pause", "ann"), ("resume", "ann"), ("undo", "ann")}
+    # Whether there was something to promote or to try again depends on how far it was when that was asked.
+    assert actions >= {("pause", "ann"), ("resume", "ann"), ("undo", "ann")}
+    assert {by for _, by in actions} == {"ann"}
     for verb in verbs:
         code, said = types(verb, name, namespace="team-d")
         assert (code, "forbidden" in said) == (6, True), f"{verb}: {said}"
