@@ -178,6 +178,9 @@ def test_a_paused_deployment_that_shrinks_loses_no_more_than_that_though_it_reme
     # One that remembers fewer grows while the total shrinks, and the others pay for it.
     uneven = observe(still, replace(seen, resized=(1, 4), version=31), D, 0.0)
     assert bounds_of(pushed(uneven, fewer), D, "v3").floor == 0
+    # One that grows, to less than all of them remember, gives what each of them loses to the largest.
+    seven = observe(still, replace(seen, resized=(7, 7), version=32), D, 0.0)
+    assert bounds_of(pushed(seven, Grant(4, "v3", 4, 1, paused=True)), D, "v3").floor == 0
     # Before it stands still it may have fewer pods than a pause asks for: what makes the others moves these.
     lower = Grant(3, "v2", 3, 1)
     moving = entry(D, old, complete(old), rolling, lower, replace(view(lower, 3, 3, 2), resized=(4, 4)))

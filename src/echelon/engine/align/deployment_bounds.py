@@ -182,7 +182,8 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
         top = max(self.highest, self.ceiling)
         if not self.several or most >= top:
             return 0
-        if self.stands and self.lowest >= most:
-            return max(0, self.ceiling - most)  # all shrink, and by no more than the total does
+        if self.stands and most <= min(self.lowest, self.ceiling):
+            return self.ceiling - most  # all shrink, and by no more than the total does
+        # Where the total grows, to less than they remember, all but the largest shrink, which gets what they lose.
         # Where some grow although the total has to shrink, the largest pays for the others, too.
         return top if self.lowest < most < self.ceiling else top - most
