@@ -22,6 +22,7 @@ class Set:
     replicas: int = 0
     available: int = 0
     waking: bool = False
+    told_by: int = 0  # id of the grant under which it got its size
 
 
 class Deployment(Member):
@@ -81,7 +82,7 @@ class Deployment(Member):
         return sum(min(each.size, have[each.revision]) for each in self.sets.values())
 
     def _resize(self, each: Set, size: int, spec: Grant) -> None:
-        each.desired, each.most = spec.replicas, spec.most
+        each.desired, each.most, each.told_by = spec.replicas, spec.most, spec.id
         each.generation += 1
         each.size = size
         self.version += 1
@@ -107,6 +108,10 @@ class Deployment(Member):
             each.observed, each.replicas, each.available = status
             self._touch()
             self.wake()
+
+    def decided_by(self, pod: Pod) -> int:
+        """A ReplicaSet does what it was told, though another grant has come since."""
+        return self.sets[pod.revision].told_by
 
     def _pods_changed(self, pod: Pod) -> None:
         self.version += 1

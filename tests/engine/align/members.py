@@ -248,6 +248,11 @@ class Member(ABC):
             settled=settled,
         )
 
+    def decided_by(self, pod: Pod) -> int:
+        """Return the id of the grant under which it is decided that a pod goes."""
+        del pod
+        return self.spec.id if self.spec else 0
+
     @property
     def limit(self) -> int:
         """The pods that count against a ceiling."""

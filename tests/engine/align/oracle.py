@@ -69,7 +69,7 @@ class Oracle:
     def taken(self, member: Member, pod: Pod, *, available: bool) -> None:
         self.events += 1
         self._tighten()
-        now, least = self.available, self._least(member)
+        now, least = self.available, self._least(member, pod)
         excess = sum(self._undershot(each) for each in self.members)
         if not available or now >= least:
             return
@@ -170,14 +170,14 @@ class Oracle:
         times = [time for time in (pod.condemned_at, self.cut_since(member.name)) if time is not None]
         return min(times, default=None)
 
-    def _least(self, member: Member) -> int:
+    def _least(self, member: Member, pod: Pod) -> int:
         """How many must be available when a member takes a pod."""
         spec = member.spec
         least = self.limits.least_available
         too_many = spec is not None and sum(pod.available for pod in member.pods) >= spec.replicas
         if spec is None or not (too_many or self.cut_since(member.name) is not None):
             return least
-        return min([least, *(earlier for first, earlier in self.earlier if spec.id < first)])
+        return min([least, *(earlier for first, earlier in self.earlier if member.decided_by(pod) < first)])
 
     def _note(self, text: str, by: int, decided: float | None = None) -> None:
         text = f"{self.clock():.2f} {text}"
