@@ -38,7 +38,7 @@ def test_no_two_children_of_a_kind_share_a_name(body: JSONObject) -> None:
     grown = {f"w-{i}-{each.name}": 12 for i in range(3) for each in found.spec.groups}
     shape = expected(found.spec, "w", grown, {})
     assert len(shape.clique) == len(shape.cliques)
-    assert len(shape.clique_by_key) == len(shape.cliques)
+    assert len({each.key for each in shape.cliques}) == len(shape.cliques)
     assert len(shape.group) == len(shape.groups)
     assert len(shape.gang) == len(shape.gangs)
     hostnames = {names.pod_hostname(each.name, index) for each in shape.cliques for index in range(3)}

@@ -56,11 +56,6 @@ class Template:
         return str(self.definition["kind"])
 
     @property
-    def is_search(self) -> bool:
-        """Whether it is about any object that fits. Such a template only informs: nobody said which one to change."""
-        return not self.name and self.selector is None
-
-    @property
     def path(self) -> str:
         """Where it stands in the policy."""
         return f"spec.object-templates[{self.index}]"

@@ -101,17 +101,6 @@ def numbers(revisions: Iterable[SetRevision]) -> dict[tuple[str, str], int]:
     return found
 
 
-def known_as(revisions: Iterable[SetRevision]) -> dict[tuple[str, str], str]:
-    """Return our hash of what has a foreign one, by clique and foreign hash."""
-    return {
-        (clique, foreign): revision.hashes[clique]
-        for revision in revisions
-        for clique, names in revision.aliases.items()
-        for foreign in names
-        if clique in revision.hashes
-    }
-
-
 def find_aliases(spec: SetSpec, cliques: Iterable[tuple[CliqueKey, JSONObject]]) -> dict[str, tuple[str, ...]]:
     """Return the foreign hashes, by clique, of PodCliques that have the very content that is wanted of them.
 

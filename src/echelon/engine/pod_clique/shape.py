@@ -70,11 +70,6 @@ class Shape:
         return {each.name: each for each in self.cliques}
 
     @cached_property
-    def clique_by_key(self) -> Mapping[CliqueKey, ExpectedClique]:
-        """The cliques by key."""
-        return {each.key: each for each in self.cliques}
-
-    @cached_property
     def group(self) -> Mapping[str, ExpectedGroup]:
         """The groups by name."""
         return {each.name: each for each in self.groups}
