@@ -27,10 +27,12 @@ def hand_out(sums: Sums, members: Sequence[Member]) -> None:
         _repair(sums, waiting)
         sums.repairing = False
     _resume(sums, waiting)
+    served = waiting
     for _ in range(_PASSES):
-        if not waiting:
-            return
-        waiting = _pass(sums, waiting)
+        if not served:
+            break
+        served = _pass(sums, served)
+    _offer_the_rest(sums, waiting)
 
 
 def release(sums: Sums, member: Member) -> bool:
@@ -99,6 +101,24 @@ def _pass(sums: Sums, members: list[Member]) -> list[Member]:
         if _grant(sums, member, (u, s), (u0, s0)):
             again.append(member)
     return again
+
+
+def _offer_the_rest(sums: Sums, members: Sequence[Member]) -> None:
+    """Offer what is left to those who got nothing, one after the other.
+
+    It may have been meant for clusters that cannot use it as long as others hold another budget, and these others may
+    wait for just what is left.
+    """
+    for member in members:
+        if member.changed:
+            continue
+        had, surged = member.held
+        unavailable = max(had, min(_most_missing(sums, member), had + max(0, sums.available)))
+        surge = surged
+        if member.contract.has_surge:
+            surge = max(surged, min(member.work, sums.budgets.surge, surged + max(0, sums.pods)))
+        if (unavailable, surge) != (had, surged):
+            _grant(sums, member, (unavailable, surge), (had, surged))
 
 
 def _rows(members: list[Member], surge: list[int], beyond: list[int]) -> "zip[tuple[Member, int, int]]":
