@@ -161,9 +161,8 @@ class Oracle:
             self.pending = None
 
     def _surely_available(self, heard: float) -> int:
-        """How many are available, but for those that were marked before a limit was heard of: they go."""
-        marked = (pod.condemned_at for each in self.members for pod in each.pods if pod.available)
-        return self.available - sum(moment is not None and moment <= heard for moment in marked)
+        """How many are available, but for those that go: marked before a limit was heard of, or more than wanted."""
+        return sum(_surely_available(each, heard) for each in self.members)
 
     def _decided(self, member: Member, pod: Pod) -> float | None:
         """When a removal was decided, if not just now: when the pod was marked, or the cluster could last be told."""
@@ -209,3 +208,9 @@ class Oracle:
         if member.committed + lost >= least:
             member.raced = None
         return max(0, least - lost - sum(pod.available for pod in member.pods))
+
+
+def _surely_available(member: Member, heard: float) -> int:
+    marked = [pod.condemned_at for pod in member.pods if pod.available]
+    stay = sum(moment is None or moment > heard for moment in marked)
+    return min(stay, member.spec.replicas) if member.spec is not None else 0

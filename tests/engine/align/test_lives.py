@@ -70,6 +70,7 @@ def test_budgets_hold_over_all_clusters_and_nobody_is_stuck(lives: Lives) -> Non
         ("refused", 56_000_974),  # a paused Deployment that remembered a pod too many could not shrink
         ("mix", 60_000_074),  # a cluster that was away got what it had missed, and right after it what is sent now
         ("groups", 61_000_681),  # what was left went to one that could not use it until another had got it
+        ("lost", 62_000_490),  # both limits were lowered, and a pod too many was what reached one of them
         ("groups", 41_001_967),  # eighteen pods moved one by one, where agents cannot tell, and the life was too short
     ],
 )
