@@ -112,7 +112,9 @@ def log_level_of_its_own() -> Iterator[None]:
 def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lives:
     """The seeds that a share of a simulation tries."""
     name = request.node.get_closest_marker(LIVES).args[0]
-    counter = directory_of_the_run(tmp_path_factory) / f"seeds of {request.node.originalname}"
+    # Other modules have tests of the same name.
+    test = request.node.nodeid.partition("[")[0].replace("/", ".")
+    counter = directory_of_the_run(tmp_path_factory) / f"seeds of {test}"
     here = request.node.stash[TRIED] = Lives(name, plan_of(BUDGETS[name]), counter)
     return here
 
