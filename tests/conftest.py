@@ -1,10 +1,14 @@
 """What tests of every part need."""
 
+import gc
+import importlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -24,8 +28,33 @@ settings.load_profile("full" if os.environ.get(FULL) else "quick")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than there are processors: some tests wait for real time to pass, and need none meanwhile."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+    """Two workers more than there are processors: some tests wait for real time to pass, and need none meanwhile."""
+    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Spare the garbage collector what lives as long as the run: it would walk through half a gigabyte each time."""
+    gc.disable()
+    try:
+        import_a_share(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def import_a_share(config: pytest.Config) -> None:
+    """Have each worker begin with modules of its own: in a new checkout, compiling them takes longer than all else.
+
+    Otherwise all of them compile the same module at the same time. Now each finds most of them compiled by others.
+    """
+    worker: Mapping[str, Any] = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
+    number, workers = int(worker["workerid"].removeprefix("gw")), int(worker["workercount"])
+    paths = sorted(path for each in config.args for path in (config.rootpath / each).rglob("test_*.py"))
+    for path in paths[number::workers] if workers > 1 else ():
+        with suppress(Exception):  # what cannot be imported is told when it is collected
+            importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -83,7 +112,9 @@ def log_level_of_its_own() -> Iterator[None]:
 def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lives:
     """The seeds that a share of a simulation tries."""
     name = request.node.get_closest_marker(LIVES).args[0]
-    counter = directory_of_the_run(tmp_path_factory) / f"seeds of {request.node.originalname}"
+    # Other modules have tests of the same name.
+    test = request.node.nodeid.partition("[")[0].replace("/", ".")
+    counter = directory_of_the_run(tmp_path_factory) / f"seeds of {test}"
     here = request.node.stash[TRIED] = Lives(name, plan_of(BUDGETS[name]), counter)
     return here
 

@@ -25,7 +25,7 @@ def measured(*what: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_small_fleet_is_measured_from_outside() -> None:
     said = measured("hub")
     assert said["clusters"] == 50

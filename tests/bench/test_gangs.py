@@ -38,6 +38,7 @@ def test_a_set_is_measured_until_it_serves_and_until_it_is_updated() -> None:
     assert gangs.figures(laps)["20 gang pods, updated by RollingRecreate: units taken against the floor"] == 0
 
 
+@pytest.mark.full
 def test_the_figures_are_printed_for_comparing_runs() -> None:
     figures = measured("gangs")["gangs"]
     assert figures["50 gang pods, until all are ready: virtual seconds"] > 0

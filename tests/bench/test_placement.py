@@ -1,9 +1,12 @@
 """The cost of a label is measured from end to end on small fleets; what it is, is not judged here."""
 
+import pytest
+
 from bench import placement
 from bench.progress import Progress
 
 
+@pytest.mark.full
 def test_a_label_that_takes_a_cluster_from_one_placement_to_another_is_measured() -> None:
     figures = placement.measure(Progress(), (200, 400))
     assert [len(one.microseconds) for one in figures] == [2, 2]

@@ -31,6 +31,7 @@ PATIENCE_SECONDS = 120.0
 
 pytestmark = pytest.mark.xdist_group("up")
 IMAGE = "/spec/manifestWorkTemplate/workload/manifests/1/spec/template/spec/containers/0/image"
+DEADLINE = "/spec/placementRefs/0/rolloutStrategy/progressivePerGroup/progressDeadline"
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +79,18 @@ def _wait(reached: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kube(up: Path, kubectl: str) -> Callable[..., str]:
+    """Give kubectl, and apply at once what tests wait for one after the other: it all soaks meanwhile."""
+
     def run(*arguments: str) -> str:
         command = [kubectl, "--kubeconfig", str(up), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    for example in ROLLOUTS:
+        run("apply", "-f", str(EXAMPLES / f"{example}.yaml"))
     return run
 
 
@@ -129,7 +134,7 @@ def test_an_example_is_applied_and_reaches_every_cluster(
     example: str, kube: Callable[..., str], rollout: Callable[..., Result]
 ) -> None:
     namespace, name = ROLLOUTS[example]
-    kube("apply", "-f", str(EXAMPLES / f"{example}.yaml"))
+    assert " unchanged" in kube("apply", "-f", str(EXAMPLES / f"{example}.yaml"))
     said = rollout("watch", name, "-n", namespace, "--timeout", str(PATIENCE_SECONDS)).output
     assert "complete" in said.splitlines()[-1]
     picture = json.loads(rollout("status", name, "-n", namespace, "-o", "json").output)
@@ -168,6 +173,7 @@ def test_a_bad_change_stops_at_the_canary_and_is_undone(
     rollout("watch", *where, "--timeout", str(PATIENCE_SECONDS))
     rollout("pause", *where)
     change(up, "shop", "storefront", IMAGE, "registry.example.com/storefront:bad")
+    change(up, "shop", "storefront", DEADLINE, "3s")
     _wait(lambda: "paused" in rollout("status", *where).output)
     assert "-          - image: registry.example.com/storefront:2.0" in rollout("diff", *where, code=1).output
     rollout("resume", *where)
@@ -183,6 +189,7 @@ def test_a_bad_change_stops_at_the_canary_and_is_undone(
         0,
         0,
     ]
+    change(up, "shop", "storefront", DEADLINE, "30s")  # however slow the machine is, the good one is in time
     assert "no revision 99" in rollout("undo", *where, "--to-revision", "99", code=5).output
     rollout("undo", *where)
     rollout("watch", *where, "--timeout", str(PATIENCE_SECONDS))

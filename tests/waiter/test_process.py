@@ -14,10 +14,12 @@ from uuid import uuid4
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from echelon.api.base import JSONObject
 from echelon.engine.pod_clique.infrastructure import infrastructure
 from echelon.engine.pod_clique.shape import expected
+from echelon.waiter.command import main
 from tests.engine.pod_clique.sets import a_set, clique, spec_of
 from tests.hub.api import MERGE_PATCH, Api
 from tests.hub.conftest import HubProcess
@@ -276,10 +278,10 @@ def test_it_stops_when_asked_to(world: World) -> None:
 @pytest.mark.parametrize(
     "argument", ["--podcliques=w-0-a", "--podcliques=w-0-a:0", "--podcliques=:1", "--podcliques=A:1"]
 )
-def test_an_argument_that_makes_no_sense_is_refused(world: World, argument: str) -> None:
-    waiter = world.start(argument)
-    waiter.says("is not <name of a PodClique>:<pods>")
-    assert waiter.ends() == 2
+def test_an_argument_that_makes_no_sense_is_refused(argument: str) -> None:
+    done = CliRunner().invoke(main, [argument])
+    assert "is not <name of a PodClique>:<pods>" in done.output
+    assert done.exit_code == 2
 
 
 def test_outside_of_a_pod_it_says_so(world: World) -> None:
