@@ -21,7 +21,7 @@ from echelon.engine.rollout.departures import staying
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
-from echelon.engine.rollout.reasons import names
+from echelon.engine.rollout.reasons import ByStatus, names
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.work.aggregation import HEALTHY_MESSAGE
@@ -100,6 +100,8 @@ class ClusterLine:
     objects: tuple[ObjectLine, ...] = ()
     reason: str = ""  # for programs: what it waits for, or what its agent says of it
     since: str = ""  # when it came to where it stands
+    until: str = ""  # when its soak or its deadline ends, or when the deadline was
+    said: str = ""  # the message without what follows from the state and these times
 
 
 @dataclass(frozen=True)
@@ -314,36 +316,70 @@ def _groups(ref: ReferenceRollout, rollout: Rollout, objects: _Objects, now: dat
     members: dict[GroupKey, list[ClusterDecision]] = {key: [] for key in sorted(ref.allocation.groups.groups)}
     for entry in ref.cluster_decisions:
         members[entry.group].append(entry)
+    said = _Sentences()
     for key, cluster_decisions in members.items():
-        lines = tuple(_cluster(entry, rollout, objects, now) for entry in cluster_decisions)
-        waiting = next((one.message for one in cluster_decisions if one.phase is Phase.TO_APPLY and not one.starts), "")
+        lines = tuple(_cluster(entry, said, rollout, objects, now) for entry in cluster_decisions)
+        first = next((one for one in cluster_decisions if one.phase is Phase.TO_APPLY and not one.starts), None)
+        waiting = said.of(first) if first is not None else ""
         counts = Counter(line.state for line in lines)
         yield GroupLine(key.placement or ref.name, key, counts, key in active, waiting, lines)
 
 
-def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: datetime) -> ClusterLine:
+class _Sentences:
+    """What decisions say, each sentence made once: thousands wait for the same, which takes long to tell."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, str] = {}
+
+    def of(self, entry: ClusterDecision) -> str:
+        """Return the message of a decision. A reason knows the cluster's times, and not its name."""
+        what = (id(entry.reason), entry.phase, entry.starts, entry.wait, entry.since, entry.until)
+        if (found := self._known.get(what)) is None:
+            found = self._known[what] = entry.message
+        return found
+
+
+def _cluster(
+    entry: ClusterDecision, sentences: _Sentences, rollout: Rollout, objects: _Objects, now: datetime
+) -> ClusterLine:
     state = SOAKING if entry.wait is Wait.SOAK else _OF_PHASE[entry.phase]
     age = elapsed(now - entry.since) if entry.since and state not in (WAITING, DONE) else ""
     holding = rollout.holdings.get(entry.cluster)
     has_it = holding is not None and rollout.is_current(holding)
-    said = holding.message if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
+    own = holding.message if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
     if holding is not None and has_it and state in (DONE, SOAKING) and holding.message.startswith(_WITH_A_NOTE):
-        said = holding.message.removeprefix(_WITH_A_NOTE)
+        own = holding.message.removeprefix(_WITH_A_NOTE)
     if (failed := rollout.failed_writes.get(entry.cluster)) is not None:
-        said = failed.message
+        own = failed.message
     gone = any(entry.cluster in ref.allocation.undecided for ref in rollout.references)
     removal, noun = rollout.allocations.removal, rollout.subject.noun
     stays = staying(removal, entry.cluster, noun)[1] if gone else ""
-    message = "; ".join(filter(None, (said, stays, entry.message)))
+    sentence = sentences.of(entry)
     shown = tuple(each for each in objects.get(entry.cluster, ()) if has_it or each.preview)
     told = holding.reason if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
-    since = format_time(entry.since) if entry.since is not None else ""
-    return ClusterLine(entry.cluster, state, age, message, shown, told or entry.wait.value or entry.phase.value, since)
+    return ClusterLine(
+        entry.cluster,
+        state,
+        age,
+        _joined(own, stays, sentence),
+        shown,
+        told or entry.wait.value or entry.phase.value,
+        format_time(entry.since) if entry.since is not None else "",
+        format_time(entry.until) if entry.until is not None else "",
+        _joined(own, stays, "" if isinstance(entry.reason, ByStatus) and not entry.starts else sentence),
+    )
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(filter(None, texts))
 
 
 def document(picture: Picture) -> JSONObject:
     """Return a picture for programs; docs/cli.md says what its fields mean."""
     found: JSONObject = msgspec.to_builtins(picture)
     groups = [{**each, "total": sum(each["counts"].values())} for each in found["groups"]]
+    for group in groups:
+        for line in group["clusters"]:
+            del line["until"], line["said"]  # the message has both
     reason = picture.reason or REASONS.get(picture.state, "")
     return {**found, "groups": groups, "reason": reason, "total": picture.total, "over": picture.over}
