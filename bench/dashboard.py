@@ -36,7 +36,8 @@ from echelon.kube.http import HttpClient
 
 _SECONDS = 10.0
 _A_SECOND = 25  # changes, of clusters or of works
-_TRIES = 20
+_TRIES = 10
+_ROUNDS = 10
 _SET = {"kind": MANIFEST_WORK_REPLICA_SET.singular, "namespace": NAMESPACE_OF_SET, "name": SET}
 
 
@@ -124,7 +125,7 @@ async def _measure(size: int, rolled_out: int, data: Path | None) -> None:
         body = {"token": server.token}
         async with session.post(f"{url}/api/login", json=body, headers={"Origin": url}) as answer:
             answer.raise_for_status()
-        bench = _Bench(client, session, url, _child(str(hub.kubeconfig)), size, rolled_out, works)
+        bench = _Bench(client, session, url, _child(str(hub.kubeconfig)), server.pids, size, rolled_out, works)
         await bench.measure()
 
 
@@ -134,6 +135,7 @@ class _Bench:
     session: aiohttp.ClientSession
     url: str
     pid: int
+    hub: tuple[int, ...]
     size: int
     rolled_out: int
     works: dict[str, ManifestWork]
@@ -162,33 +164,31 @@ class _Bench:
         _say("memory of the dashboard, at the most", f"{usage([self.pid]).peak / 2**20:.0f} MiB")
 
     async def _first(self, what: str) -> None:
-        began, spent = time.perf_counter(), usage([self.pid]).cpu
+        began, spent, hub = time.perf_counter(), usage([self.pid]).cpu, usage(self.hub).cpu
         async with self._page() as page:
             await page.until(lambda page: len(page.clusters) == self.size)
             clusters = time.perf_counter() - began
             await page.until(lambda page: page.rollout is not None and page.rollout["total"] == self.rolled_out)
-            seen, cpu = time.perf_counter() - began, usage([self.pid]).cpu - spent
+            seen, cpu, of_hub = time.perf_counter() - began, usage([self.pid]).cpu - spent, usage(self.hub).cpu - hub
             await page.until(lambda page: bool(page.rollout["groups"]))
             drawn, all_of_it = time.perf_counter() - began, usage([self.pid]).cpu - spent
-        _say(what, f"{seen:.2f} s ({clusters:.2f} s to the clusters), {cpu:.2f} s of CPU")
+        _say(what, f"{seen:.2f} s ({clusters:.2f} s to the clusters), {cpu:.2f} s of CPU, {of_hub:.2f} s of the hub's")
         _say("  with every cluster of the rollout", f"{drawn:.2f} s, {all_of_it:.2f} s of CPU")
 
     async def _lag(
         self, what: str, change: Callable[[int, Page], Awaitable[Callable[[Page], bool]]], page: Page
     ) -> None:
         behind: list[float] = []
-        spent, start = usage([self.pid]).cpu, time.perf_counter()
+        spent = usage([self.pid]).cpu
         for number in range(_TRIES):
             await asyncio.sleep(0.5 + number / _TRIES)
             shown = await change(number, page)
             began = time.perf_counter()
             await page.until(shown)
             behind.append(time.perf_counter() - began)
-        share = 100 * (usage([self.pid]).cpu - spent) / (time.perf_counter() - start)
-        _say(
-            f"{what}, behind the hub",
-            f"median {median(behind):.2f} s, most {max(behind):.2f} s; {share:.0f} % of a core",
-        )
+        cpu = (usage([self.pid]).cpu - spent) / _TRIES
+        told = f"median {median(behind):.2f} s, most {max(behind):.2f} s; {cpu:.3f} s of CPU each"
+        _say(f"{what}, behind the hub", told)
 
     async def _move(self, number: int, _: Page) -> Callable[[Page], bool]:
         """Move a cluster into another region."""
@@ -236,19 +236,42 @@ class _Bench:
             await asyncio.sleep(1 / _A_SECOND)
 
     async def _cost(self, pages: int, *, opens: bool) -> None:
-        """Tell what the dashboard costs while so many pages are open."""
+        """Tell what the dashboard costs while so many pages are open: at rest, and in a second with changes.
+
+        A second is as long as it takes until one of the pages shows all of them, so that a machine which has other
+        work to do tells the same.
+        """
         async with AsyncExitStack() as stack:
-            for _ in range(pages):
+            reading = await stack.enter_async_context(self._page(opens=opens))
+            for _ in range(pages - 1):
                 await stack.enter_async_context(self._page(reads=False, opens=opens))
+            await reading.until(lambda page: len(page.clusters) == self.size and (bool(page.rows) or not opens))
             await asyncio.sleep(5)
-            for busy in (False, True):
-                async with self._busy(busy):
-                    before, began = usage([self.pid]).cpu, time.perf_counter()
-                    await asyncio.sleep(_SECONDS)
-                    share = 100 * (usage([self.pid]).cpu - before) / (time.perf_counter() - began)
-                changes = _A_SECOND if busy else 0
-                what = f"{pages} pages{' with the rollout open' if opens else ''}, {changes} changes of each a second"
-                _say(what, f"{share:.1f} % of a core")
+            what = f"{pages} pages{' with the rollout open' if opens else ''}"
+            before, began = usage([self.pid]).cpu, time.perf_counter()
+            await asyncio.sleep(_SECONDS)
+            share = 100 * (usage([self.pid]).cpu - before) / (time.perf_counter() - began)
+            _say(f"{what}, nothing changes", f"{share:.1f} % of a core")
+            before = usage([self.pid]).cpu
+            for _ in range(_ROUNDS):
+                began = time.perf_counter()
+                await self._round(reading)
+                await asyncio.sleep(max(0.0, began + 1 - time.perf_counter()))
+            cpu = (usage([self.pid]).cpu - before) / _ROUNDS
+            _say(f"{what}, {_A_SECOND} clusters and {_A_SECOND} works a second", f"{100 * cpu:.1f} % of a core")
+
+    async def _round(self, page: Page) -> None:
+        """Change some clusters and works, and wait until a page has heard of the last."""
+        self.turn += 1
+        region = f"r{self.turn}"
+        names = [name_of((self.turn * _A_SECOND + number) % self.size) for number in range(_A_SECOND)]
+        patch = MergePatch({"metadata": {"labels": {"region": region}}})
+        chosen = [self.moving[(self.turn * _A_SECOND + number) % len(self.moving)] for number in range(_A_SECOND)]
+        problem = "" if self.turn % 2 else f"problem {self.turn}"
+        for name, other in zip(names, chosen, strict=True):
+            await self.client.patch(MANAGED_CLUSTER, name, patch)
+            await report(self.client, self.works[other], problem)
+        await page.until(lambda page: bool(page.clusters[names[-1]][3] == region))
 
     @asynccontextmanager
     async def _page(self, *, reads: bool = True, opens: bool = False) -> AsyncIterator[Page]:

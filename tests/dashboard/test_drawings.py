@@ -156,6 +156,23 @@ def test_a_change_of_one_work_sends_the_row_of_that_cluster_and_no_other() -> No
     told(story)
 
 
+def test_a_rollout_that_somebody_has_open_does_not_wait_for_the_others() -> None:
+    async def story(world: WorkWorld) -> None:
+        await world.place(GROUPS)
+        world.start()
+        for name in ("first", NAME, "last"):
+            await world.roll_out(name=name)
+        await world.settle()
+        async with watching(world) as (feed, page):
+            await look_for(world, page, 3)
+            feed.drawings.clock()
+            assert set(await feed.drawings.redraw(0.0)) == {ROW}
+            assert len(await feed.drawings.redraw(60.0)) == 2
+            assert not feed.drawings.stale
+
+    told(story)
+
+
 def test_a_page_of_another_feed_is_told_everything() -> None:
     async def story(world: WorkWorld) -> None:
         await world.place(GROUPS)
