@@ -13,7 +13,6 @@ from echelon.dashboard.rows import part_row, short
 from echelon.dashboard.waves import Waves, object_rows
 from echelon.kube.client import Reader
 from echelon.rollouts.kinds import RolloutKind
-from echelon.rollouts.picture import Picture
 from echelon.rollouts.placements import explain_placement, explanation_document
 from echelon.rollouts.reading import Found
 from echelon.rollouts.steering import VERBS
@@ -35,9 +34,9 @@ def rollout_details(drawing: Drawing, waves: Waves, after: str, events: Iterable
     }
 
 
-def cluster_in_rollout(picture: Picture, cluster: str) -> JSON:
+def cluster_in_rollout(drawing: Drawing, cluster: str) -> JSON:
     """Return how a cluster stands in a rollout, with its objects; None if it is not in it."""
-    for group in picture.groups:
+    for group in drawing.picture.groups if drawing.picture is not None else ():
         for line in group.clusters:
             if line.name == cluster:
                 return {

@@ -190,9 +190,8 @@ class Dashboard:
 
     async def _rollout_cluster(self, request: web.Request) -> web.Response:
         feed = self._open(self.guard.session(request)).feed
-        picture = (await feed.drawings.details(*_named(request))).picture
-        found = details.cluster_in_rollout(picture, request.query.get("cluster", "")) if picture else None
-        return _answer(found)
+        drawing = await feed.drawings.details(*_named(request))
+        return _answer(details.cluster_in_rollout(drawing, request.query.get("cluster", "")))
 
     async def _cluster(self, request: web.Request) -> web.Response:
         feed = self._open(self.guard.session(request)).feed

@@ -16,6 +16,7 @@ from echelon.rollouts.picture import DONE, SKIPPED, WAITING, ClusterLine, GroupL
 _QUIET = (DONE, WAITING, SKIPPED)  # of the objects of such clusters nobody has to hear unasked
 _MOST_OBJECTS = 300
 _KEPT = 8  # answers, for as many pages as want the same
+_LONGEST = 18  # digits of a version
 _Row = list[JSON]
 
 
@@ -96,6 +97,3 @@ class Waves:
             if version > int(number)
         ]
         return {"version": self.version, "changed": changed}
-
-
-_LONGEST = 18  # digits of a version
