@@ -8,11 +8,12 @@ from echelon.api.work import ManifestWork
 from echelon.cli.rollout_tree import headline
 from echelon.engine.rollout import control
 from echelon.rollouts.picture import Picture, draw
-from echelon.rollouts.work_sets import found_work_set
+from echelon.rollouts.work_sets import found_work_set, read_with_objects
 
 
 def drawn(world: World) -> Picture:
-    found = found_work_set(world.view(), [msgspec.convert(work, ManifestWork) for work in world.works.values()])
+    works = [read_with_objects(msgspec.convert(work, ManifestWork)) for work in world.works.values()]
+    found = found_work_set(world.view(), works)
     return draw(found.subject, found.objects, world.now)
 
 

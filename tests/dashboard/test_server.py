@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from threading import Thread
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -273,6 +274,9 @@ def test_a_right_that_is_taken_away_takes_what_it_showed_with_it(running: Runnin
             await feed.reader.check()
             after = await browser.follow(lambda feed: not feed.tables["rollouts"] and not feed.tables["placements"])
             assert after.tables["events"] == {}
+            named = urlencode(STEER)
+            assert (await browser.get(f"/api/rollout?{named}"))[0] == 403, "what was drawn before is still shown"
+            assert (await browser.get(f"/api/rollout/cluster?{named}&cluster=us-01"))[0] == 403
 
     running.do(look(running.world))
 

@@ -22,6 +22,11 @@ from echelon.kube.misfits import Misfit
 
 T = TypeVar("T")
 
+
+class StillReading(Exception):
+    """What was asked for is being listed for the first time."""
+
+
 _BY_LABEL, _BY_NAME = "label", "name"
 _NAME_FIELD = "metadata.name="
 _LOST = (Forbidden, NotFound, Unauthorized)
@@ -37,12 +42,16 @@ class _Place:
 
 
 class Caches:
-    """Everything that one person watches. `changed` hears of each change, and by which selector."""
+    """Everything that one person watches.
+
+    `changed` hears of each change, and by which selector; `opened` when a watch has become complete, or is refused.
+    """
 
     def __init__(
         self,
         reader: Reader,
         changed: Callable[[Kind[Any], str, Delta[Any]], None],
+        opened: Callable[[], None],
         *,
         random: Random,
         only: Mapping[Kind[Any], str] | None = None,
@@ -50,6 +59,7 @@ class Caches:
         """`only` has selectors for kinds of which most objects are of no interest."""
         self._reader = reader
         self._changed = changed
+        self._told_opened = opened
         self._random = random
         self._only = dict(only or {})
         self._informers: dict[_Place, Informer[Any]] = {}
@@ -109,6 +119,19 @@ class Caches:
                 refusal = None
         return refusal
 
+    def require(self, kind: Kind[Any], namespace: str, labels: str = "") -> None:
+        """Begin to watch what has to be known for an answer. Raises `StillReading` while it is not."""
+        selector = self._selector(kind, "" if is_equality(labels) else labels)
+        places = [_Place(kind, "", selector)]
+        places += [_Place(kind, namespace, selector)] if namespace and kind.namespaced else []
+        for place in places:
+            refusal = self._refused.get(place)
+            if place in self._informers or (refusal is not None and not isinstance(refusal, Forbidden)):
+                return
+            if refusal is None:
+                self._begin(place)
+                raise StillReading(kind.resource)
+
     async def check(self) -> None:
         """Ask again for what was refused, and let go of what would be by now. Raises `Unauthorized`."""
         self._refused.clear()
@@ -154,9 +177,14 @@ class Caches:
             return found
         if (refusal := self._refused.get(place)) is not None:
             raise refusal
+        return await asyncio.shield(self._begin(place))
+
+    def _begin(self, place: _Place) -> asyncio.Task[Informer[Any]]:
         if place not in self._opening:
-            self._opening[place] = asyncio.create_task(self._open(place), name=f"opening {place.kind.resource}")
-        return await asyncio.shield(self._opening[place])
+            opening = asyncio.create_task(self._open(place), name=f"opening {place.kind.resource}")
+            opening.add_done_callback(_heed)
+            self._opening[place] = opening
+        return self._opening[place]
 
     async def _open(self, place: _Place) -> Informer[Any]:
         try:
@@ -174,12 +202,41 @@ class Caches:
             await informer.wait_synced()
         except _LOST as error:
             self._refused[place] = error
+            self._told_opened()
             raise
         finally:
             del self._opening[place]
         self._informers[place] = informer
         informer.on_change(lambda delta: self._changed(place.kind, place.labels, delta))
+        self._told_opened()
         return informer
+
+
+class AtOnce:
+    """Reads what caches have, and waits for nothing that they have yet to list. Raises `StillReading`."""
+
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
+
+    async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
+        """Return one object."""
+        self._caches.require(kind, namespace)
+        return await self._caches.get(kind, name, namespace)
+
+    async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
+        """Return the objects of a namespace, or of all when it is empty."""
+        self._caches.require(kind, namespace, options.get("labels", ""))
+        return await self._caches.list(kind, namespace, **options)
+
+    def watch(self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Event[T]]:
+        """Follow changes, as the reader behind this one does."""
+        return self._caches.watch(kind, namespace, **options)
+
+
+def _heed(opening: asyncio.Task[Informer[Any]]) -> None:
+    """Take note of a failure that perhaps nobody waits for: whoever asks next tries again."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def is_equality(labels: str) -> bool:

@@ -1,7 +1,6 @@
 """One rollout to the last cluster, one cluster, one placement: what a page asks for when somebody opens it."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -9,41 +8,46 @@ import msgspec
 from echelon.api.base import JSON, JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.placement import PLACEMENT
-from echelon.dashboard.rows import part_row, rollout_row, short
+from echelon.dashboard.drawings import Drawing
+from echelon.dashboard.rows import part_row, short
+from echelon.dashboard.waves import Waves, object_rows
 from echelon.kube.client import Reader
-from echelon.rollouts.kinds import RolloutKind, find
-from echelon.rollouts.picture import DONE, SKIPPED, WAITING, ClusterLine, Picture
+from echelon.rollouts.kinds import RolloutKind
 from echelon.rollouts.placements import explain_placement, explanation_document
 from echelon.rollouts.reading import Found
 from echelon.rollouts.steering import VERBS
 
-_QUIET = (DONE, WAITING, SKIPPED)  # of the objects of such clusters nobody has to hear unasked
-_MOST_OBJECTS = 300
 _MOST_EXPLAINED = 300
 
 
-async def rollout_details(reader: Reader, kind: str, namespace: str, name: str, events: Iterable[JSON]) -> JSONObject:
-    """Return a rollout with every cluster, its revisions and what was said of it."""
-    entry, found = await find(reader, f"{kind}/{name}", namespace)
-    picture, meta = found.picture(datetime.now(UTC)), found.subject.metadata
+def rollout_details(drawing: Drawing, waves: Waves, after: str, events: Iterable[JSON]) -> JSONObject:
+    """Return a rollout with its revisions, what was said of it, and the clusters that changed after a version."""
+    found, picture = drawing.found, drawing.picture
+    assert found is not None and picture is not None  # noqa: PT018, S101 - it was drawn
     return {
-        **rollout_row(picture, meta.creation_timestamp or ""),
-        "waves": _waves(picture),
+        **drawing.row(),
+        "clusters": waves.told(after),
         "parts": [part_row(each) for each in picture.parts],
-        "revisions": _revisions(entry, found),
+        "revisions": _revisions(drawing.entry, found),
         "timeline": _timeline(found, events),
         "refused": {verb: found.refused.get(verb, "") for verb in VERBS},
     }
 
 
-async def cluster_in_rollout(reader: Reader, kind: str, namespace: str, name: str, cluster: str) -> JSON:
+def cluster_in_rollout(drawing: Drawing, cluster: str) -> JSON:
     """Return how a cluster stands in a rollout, with its objects; None if it is not in it."""
-    _, found = await find(reader, f"{kind}/{name}", namespace)
-    picture = found.picture(datetime.now(UTC))
-    for group in picture.groups:
+    for group in drawing.picture.groups if drawing.picture is not None else ():
         for line in group.clusters:
             if line.name == cluster:
-                return {"group": group.title, "placement": group.placement, **_line(line)}
+                return {
+                    "group": group.title,
+                    "placement": group.placement,
+                    "state": line.state,
+                    "since": line.since,
+                    "until": line.until,
+                    "message": short(line.said),
+                    "objects": object_rows(line),
+                }
     return None
 
 
@@ -82,30 +86,6 @@ async def explained(reader: Reader, namespace: str, name: str, cluster: str) -> 
 
 def _explanation(document: JSONObject) -> JSONObject:
     return {**document, "message": short(document["message"])}
-
-
-def _waves(picture: Picture) -> list[JSON]:
-    """Return the clusters of each group; of those that move or fail also their objects, as long as these are few."""
-    left = _MOST_OBJECTS
-    found: list[JSON] = []
-    for group in picture.groups:
-        lines: list[Any] = []
-        for line in group.clusters:
-            objects: list[JSON] = []
-            if line.state not in _QUIET and line.objects and left > 0:
-                objects = _objects(line)
-                left -= len(objects)
-            lines.append([line.name, line.state, line.age, short(line.message), objects])
-        found.append(lines)
-    return found
-
-
-def _line(line: ClusterLine) -> JSONObject:
-    return {"state": line.state, "age": line.age, "message": short(line.message), "objects": _objects(line)}
-
-
-def _objects(line: ClusterLine) -> list[JSON]:
-    return [[each.title, each.state, short(each.message)] for each in line.objects[:_MOST_OBJECTS]]
 
 
 def _revisions(entry: RolloutKind, found: Found) -> list[JSON]:

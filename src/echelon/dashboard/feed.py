@@ -17,28 +17,23 @@ import msgspec
 
 from echelon.api.base import JSON, JSONObject
 from echelon.api.core import POD
-from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.dashboard.caches import Caches
-from echelon.dashboard.noting import NotingReader, Readings
-from echelon.dashboard.rows import rollout_row
+from echelon.dashboard.drawings import Drawings
 from echelon.dashboard.tables import EVENTS, TABLES, Table
 from echelon.engine.pod_clique.names import PART_OF
 from echelon.kube.cache import key_of
 from echelon.kube.client import Client
 from echelon.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from echelon.kube.informer import Delta
-from echelon.rollouts.kinds import ROLLOUT_KINDS, RolloutKind, readable
-from echelon.rollouts.refusals import Refused
+from echelon.rollouts.kinds import ROLLOUT_KINDS
 
-SHORTEST_SECONDS = 0.8  # between two messages
+SHORTEST_SECONDS = 0.5  # between two messages; as long as drawing takes, if that is longer
 _FIRST_SECONDS = 0.1  # the same, while not everything has been read once
-_SHARE = 2  # how often the time that drawing took passes between two drawings
+_DRAWING_SECONDS = 0.2  # for rollouts that nobody has opened, before those that somebody has have their turn again
 _LONGEST_SECONDS = 10.0  # between two messages, however long drawing takes
-_CLOCK_SECONDS = (
-    5.0  # after which rollouts that are under way are drawn anew, for soaks and deadlines pass by themselves
-)
+_CLOCK_SECONDS = 5.0  # after which rollouts that are under way are drawn anew
 _CHECK_SECONDS = 30.0
 _AGAIN_SECONDS = 2.0  # before a hub that was away is asked again
 _WAITING = 4  # messages that a page may be behind
@@ -54,21 +49,17 @@ class Feed:
 
     def __init__(self, client: Client, *, random: Random, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
         self._client = client
-        self._now = now
-        self.reader = Caches(client, self._changed, random=random, only={POD.untyped(): PART_OF})
+        self._wake = asyncio.Event()
+        self.reader = Caches(client, self._changed, self._listed, random=random, only={POD.untyped(): PART_OF})
+        self.drawings = Drawings(self.reader, self._wake.set, now)
         self._tables = {(each.kind, each.labels): each for each in TABLES}
-        self._kinds = {(each.kind.untyped(), each.labels): each for each in ROLLOUT_KINDS}
-        self._documents: dict[tuple[str, Key], tuple[RolloutKind, JSONObject]] = {}
-        self._readings = Readings()
         self._rows: dict[str, dict[str, JSON]] = {name: {} for name in (*(each.name for each in TABLES), ROLLOUTS)}
         self._stale: dict[str, dict[str, Any]] = {each.name: {} for each in TABLES}
-        self._stale_rollouts: set[Any] = set()
-        self._under_way: set[Any] = set()
         self._unseen: dict[str, str] = {}
         self._told: tuple[bool, dict[str, str]] = (False, {})  # the last two that pages have heard of
         self._namespaces: tuple[str, ...] = ()
         self._ask = True  # whether there may be more to watch
-        self._wake = asyncio.Event()
+        self._asked = False  # whether everything was asked for once
         self._pages: set[asyncio.Queue[bytes]] = set()
         self._snapshot: tuple[int, bytes] = (-1, b"")
         self.version = 0
@@ -109,7 +100,7 @@ class Feed:
     async def run(self) -> None:
         """Follow the hub until cancelled. Raises `Unauthorized` when it no longer knows the person."""
         loop = asyncio.get_running_loop()
-        sent, pause, checked = -SHORTEST_SECONDS, SHORTEST_SECONDS, loop.time()
+        sent, pause, checked, clocked = -SHORTEST_SECONDS, SHORTEST_SECONDS, loop.time(), loop.time()
         following: asyncio.Task[None] | None = None
         try:
             while True:
@@ -122,15 +113,16 @@ class Feed:
                     async with asyncio.timeout(_CLOCK_SECONDS):
                         await self._wake.wait()
                 await asyncio.sleep(sent + pause - loop.time())
-                by_clock = not self._wake.is_set()
                 self._wake.clear()
+                if loop.time() - clocked >= _CLOCK_SECONDS:
+                    clocked = loop.time()
+                    self.drawings.clock()
                 began = time.thread_time()  # what waits for the hub costs nobody anything
-                self._send(self._tables_changed())
-                self._send(await self._rollouts_changed(by_clock=by_clock))
+                await self._show()
                 sent = loop.time()
                 # Whoever comes first sees what there is as it is read.
                 least = SHORTEST_SECONDS if self.ready else _FIRST_SECONDS
-                pause = max(least, min(_SHARE * (time.thread_time() - began), _LONGEST_SECONDS))
+                pause = max(least, min(time.thread_time() - began, _LONGEST_SECONDS))
                 if sent - checked > _CHECK_SECONDS:
                     checked = sent
                     await self.reader.check()
@@ -140,6 +132,19 @@ class Feed:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
             await self.reader.close()
+
+    async def _show(self) -> None:
+        """Tell pages what has changed. Clusters and what rollouts say of themselves come before any drawing."""
+        body = self._tables_changed()
+        self._put(body, ROLLOUTS, self.drawings.glances())
+        self._send(body)
+        if not self._asked:  # reading the clusters of rollouts would keep the rest waiting
+            return
+        body = {}
+        self._put(body, ROLLOUTS, await self.drawings.redraw(_DRAWING_SECONDS))
+        self._send(body)
+        if self.drawings.stale:
+            self._wake.set()
 
     def snapshot(self) -> bytes:
         """Return everything, as a message."""
@@ -178,7 +183,7 @@ class Feed:
         wanted = [(each.kind, each.labels) for each in TABLES]
         wanted += [(each.kind.untyped(), each.labels) for each in ROLLOUT_KINDS]
         await asyncio.gather(*(one(kind, labels) for kind, labels in wanted))
-        self.ready = not failed
+        self.ready, self._asked = not failed, True
         self._wake.set()
         if failed:
             self._ask = True
@@ -198,14 +203,11 @@ class Feed:
         self._wake.set()
         if (table := self._tables.get((kind, labels))) is not None:
             self._stale[table.name][str(key_of(delta.object))] = delta.new
-        if (entry := self._kinds.get((kind, labels))) is not None:
-            name = kind.resource, key_of(delta.object)
-            self._stale_rollouts.add(name)
-            if delta.new is None:
-                self._documents.pop(name, None)
-            else:
-                self._documents[name] = entry, delta.new
-        self._stale_rollouts.update(self._readings.concerned(kind, delta))
+        self.drawings.changed(kind, labels, delta)
+
+    def _listed(self) -> None:
+        self.drawings.opened()
+        self._wake.set()
 
     def _tables_changed(self) -> JSONObject:
         """Make rows of tables anew where their objects have changed. Return those that are other ones now."""
@@ -218,14 +220,6 @@ class Feed:
         if (self.ready, self._unseen) != self._told:
             self._told = self.ready, dict(self._unseen)
             body["unseen"] = self._told[1]
-        return body
-
-    async def _rollouts_changed(self, *, by_clock: bool) -> JSONObject:
-        """Draw those rollouts anew that something around them has changed for, or time. Return the other ones."""
-        body: JSONObject = {}
-        names = self._stale_rollouts | (self._under_way if by_clock else set())
-        self._stale_rollouts = set()
-        self._put(body, ROLLOUTS, {_id(name): await self._draw(name) for name in names})
         return body
 
     def _put(self, body: JSONObject, name: str, made: dict[str, JSON]) -> None:
@@ -246,31 +240,6 @@ class Feed:
                 del rows[key]
                 if told["set"].pop(key, None) is None:
                     told["gone"].append(key)
-
-    async def _draw(self, name: tuple[str, Key]) -> JSON:
-        """Return a rollout as it is now; None if it is gone."""
-        self._under_way.discard(name)
-        if name not in self._documents:
-            self._readings.drop(name)
-            return None
-        entry, document = self._documents[name]
-        reader = NotingReader(self.reader)
-        meta, now = document["metadata"], self._now()
-        try:
-            with readable(entry.kind, document):
-                found = await entry.read(reader, document, now)
-            picture = found.picture(now)
-        except (Refused, ApiError) as error:
-            row: JSONObject = _unread(entry, meta, error.message)
-            self._under_way.add(name)
-        else:
-            row = rollout_row(picture, meta.get("creationTimestamp") or "")
-            if not picture.over:
-                self._under_way.add(name)
-        finally:
-            self._readings.put(name, reader.notes)
-        await asyncio.sleep(0)  # whoever else waits gets a turn between two rollouts
-        return row
 
     def _send(self, body: JSONObject) -> None:
         if not body:
@@ -297,27 +266,3 @@ def _made(table: Table, obj: Any) -> JSON:
     except Exception:  # noqa: BLE001 - it is somebody else's object, and the others are to be shown
         _log.exception("a row of %s cannot be made of %s", table.name, key_of(obj))
         return None
-
-
-def _id(name: tuple[str, Key]) -> str:
-    return f"{name[0]}/{name[1]}"
-
-
-def _unread(entry: RolloutKind, meta: JSONObject, why: str) -> JSONObject:
-    return {
-        "kind": entry.kind.singular,
-        "namespace": meta.get("namespace", ""),
-        "name": meta["name"],
-        "state": "cannot be read",
-        "over": True,
-        "message": why,
-        "note": "",
-        "counts": {},
-        "total": 0,
-        "noun": "clusters",
-        "number": 0,
-        "revision": "",
-        "budget": "",
-        "made": meta.get("creationTimestamp") or "",
-        "groups": [],
-    }

@@ -1,6 +1,6 @@
 """Notes what somebody reads, so that a change tells whose reading is no longer true."""
 
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from echelon.api.kinds import Kind
@@ -14,26 +14,34 @@ Note: TypeAlias = tuple[str, ...]
 
 
 class NotingReader:
-    """A reader that remembers what was asked, be it answered or refused."""
+    """A reader that remembers what was asked, be it answered or refused.
 
-    def __init__(self, reader: Reader) -> None:
+    `noted` hears of it before the answer: what changes while somebody still reads was perhaps read before.
+    """
+
+    def __init__(self, reader: Reader, noted: Callable[[Note], None]) -> None:
         self._reader = reader
+        self._noted = noted
         self.notes: set[Note] = set()
+
+    def _note(self, *note: str) -> None:
+        self.notes.add(note)
+        self._noted(note)
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """Return one object."""
-        self.notes.add((kind.resource, "object", namespace, name))
+        self._note(kind.resource, "object", namespace, name)
         return await self._reader.get(kind, name, namespace)
 
     async def list(self, kind: Kind[T], namespace: str = "", **options: Unpack[ListOptions]) -> Page[T]:
         """Return the objects of a namespace, or of all when it is empty."""
         labels, fields = options.get("labels", ""), options.get("fields", "")
         if labels and is_equality(labels):
-            self.notes.add((kind.resource, "label", labels))
+            self._note(kind.resource, "label", labels)
         elif fields.startswith("metadata.name="):
-            self.notes.add((kind.resource, "name", fields.removeprefix("metadata.name=")))
+            self._note(kind.resource, "name", fields.removeprefix("metadata.name="))
         else:
-            self.notes.add((kind.resource, "namespace", namespace))
+            self._note(kind.resource, "namespace", namespace)
         return await self._reader.list(kind, namespace, **options)
 
     def watch(self, kind: Kind[T], namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Event[T]]:
@@ -54,6 +62,11 @@ class Readings:
         self._notes[reading] = set(notes)
         for note in self._notes[reading]:
             self._by_note.setdefault(note, set()).add(reading)
+
+    def add(self, reading: Hashable, note: Note) -> None:
+        """Remember also that somebody has read this."""
+        self._notes.setdefault(reading, set()).add(note)
+        self._by_note.setdefault(note, set()).add(reading)
 
     def drop(self, reading: Hashable) -> None:
         """Forget what somebody has read."""

@@ -13,6 +13,7 @@ from echelon.engine.conditions import find_condition
 from echelon.engine.placement.current import PLACEMENT_LABEL
 from echelon.engine.placement.slices import read_slice
 from echelon.engine.policy.raw_policy import RawPolicy
+from echelon.rollouts.glance import NOTE, Glance
 from echelon.rollouts.picture import Line, Picture
 from echelon.rollouts.policy_reading import whole_status
 from echelon.rollouts.policy_state import COMPLIANT, NON_COMPLIANT, PENDING, UNKNOWN, counted
@@ -173,6 +174,18 @@ def rollout_row(picture: Picture, made: str) -> JSONObject:
             for each in picture.groups
         ],
     }
+
+
+def glance_row(kind: str, namespace: str, name: str, told: Glance, made: str) -> JSONObject:
+    """Return a rollout as its status tells of it, while its clusters are being read."""
+    picture = Picture(namespace, name, "", 0, "", told.state, told.message, told.counts, (), kind, NOTE)
+    return rollout_row(picture, made)
+
+
+def unread_row(kind: str, namespace: str, name: str, why: str, made: str) -> JSONObject:
+    """Return a rollout that cannot be read, and why."""
+    picture = Picture(namespace, name, "", 0, "", "cannot be read", why, {}, (), kind)
+    return {**rollout_row(picture, made), "over": True}
 
 
 def part_row(line: Line) -> JSONObject:

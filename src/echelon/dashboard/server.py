@@ -184,13 +184,14 @@ class Dashboard:
 
     async def _rollout(self, request: web.Request) -> web.Response:
         feed = self._open(self.guard.session(request)).feed
-        events = [feed.row(EVENTS, key) for key in feed.keys(EVENTS)]
-        return _answer(await details.rollout_details(feed.reader, *_named(request), events))
+        drawing = await feed.drawings.details(*_named(request))
+        waves, events = feed.drawings.watch(drawing), [feed.row(EVENTS, key) for key in feed.keys(EVENTS)]
+        return _answer(details.rollout_details(drawing, waves, request.query.get("after", ""), events))
 
     async def _rollout_cluster(self, request: web.Request) -> web.Response:
         feed = self._open(self.guard.session(request)).feed
-        cluster = request.query.get("cluster", "")
-        return _answer(await details.cluster_in_rollout(feed.reader, *_named(request), cluster))
+        drawing = await feed.drawings.details(*_named(request))
+        return _answer(details.cluster_in_rollout(drawing, request.query.get("cluster", "")))
 
     async def _cluster(self, request: web.Request) -> web.Response:
         feed = self._open(self.guard.session(request)).feed

@@ -34,6 +34,7 @@ from echelon.engine.rollout.subject import Subject
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
 from echelon.rollouts.clique_parts import count, parts_of
+from echelon.rollouts.memory import Memory
 from echelon.rollouts.picture import (
     COMPLETE,
     DELETING,
@@ -101,7 +102,7 @@ async def read_set_view(client: Reader, document: JSONObject) -> CliqueSet:
     return CliqueSet(view, {pod["metadata"]["name"]: pod for pod in own_pods}, note)
 
 
-async def read_clique_set(client: Reader, document: JSONObject, _: datetime) -> Found:
+async def read_clique_set(client: Reader, document: JSONObject, _: datetime, __: Memory | None = None) -> Found:
     """Return a set with everything around it."""
     return found_clique_set(await read_set_view(client, document))
 

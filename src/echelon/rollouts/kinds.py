@@ -53,7 +53,8 @@ class RolloutKind:
     """A kind that can be rolled out."""
 
     kind: Kind[Any]
-    read: Callable[[Reader, JSONObject, datetime], Awaitable["Found"]]  # from an object, what is around, and the time
+    # From an object, what is around, the time, and perhaps what an earlier reading remembers.
+    read: Callable[..., Awaitable["Found"]]
     undo: _Undo = _content_back  # the JSON patch that brings a revision back
     describe: Callable[["StoredRevision"], JSONObject] = _nothing_more  # more columns for a list of revisions
     labels: str = ""  # selects, where some objects of the kind are copies, those that are rolled out

@@ -21,11 +21,12 @@ async def names_of(client: Reader, kinds: "Iterable[RolloutKind]", namespace: st
             page = await client.list(each.kind.untyped(), namespace, labels=each.labels, limit=_MOST)
         except (NotFound, Forbidden):
             continue
-        found += [_called(each, document) for document in page.items]
+        found += [called(each, document) for document in page.items]
     return found
 
 
-def _called(kind: "RolloutKind", document: JSONObject) -> tuple[str, str]:
+def called(kind: "RolloutKind", document: JSONObject) -> tuple[str, str]:
+    """Return what people call the kind and the object of a rollout."""
     name = str(document["metadata"]["name"])
     resource = (document.get("spec") or {}).get("resource") or {}
     template = next((each for each in kind.templates if each.kind == resource.get("kind")), None)

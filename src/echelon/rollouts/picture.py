@@ -6,7 +6,7 @@ it is the same whether a controller runs or not.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from echelon.engine.rollout.departures import staying
 from echelon.engine.rollout.durations import elapsed
 from echelon.engine.rollout.evaluate import roll_out
 from echelon.engine.rollout.model import ClusterDecision, Phase, Wait
-from echelon.engine.rollout.reasons import names
+from echelon.engine.rollout.reasons import ByStatus, names
 from echelon.engine.rollout.state import ReferenceRollout, Rollout
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.work.aggregation import HEALTHY_MESSAGE
@@ -89,9 +89,8 @@ class ObjectLine:
     preview: bool = False  # of a content that the cluster only looks at so far
 
 
-@dataclass(frozen=True)
-class ClusterLine:
-    """A cluster."""
+class ClusterLine(msgspec.Struct, frozen=True, gc=False):
+    """A cluster. There may be ten thousand in a picture, so these are made quickly."""
 
     name: str
     state: str
@@ -100,6 +99,8 @@ class ClusterLine:
     objects: tuple[ObjectLine, ...] = ()
     reason: str = ""  # for programs: what it waits for, or what its agent says of it
     since: str = ""  # when it came to where it stands
+    until: str = ""  # when its soak or its deadline ends, or when the deadline was
+    said: str = ""  # the message without what follows from the state and these times
 
 
 @dataclass(frozen=True)
@@ -314,36 +315,82 @@ def _groups(ref: ReferenceRollout, rollout: Rollout, objects: _Objects, now: dat
     members: dict[GroupKey, list[ClusterDecision]] = {key: [] for key in sorted(ref.allocation.groups.groups)}
     for entry in ref.cluster_decisions:
         members[entry.group].append(entry)
+    scene = _Scene.of(rollout, objects, now)
     for key, cluster_decisions in members.items():
-        lines = tuple(_cluster(entry, rollout, objects, now) for entry in cluster_decisions)
-        waiting = next((one.message for one in cluster_decisions if one.phase is Phase.TO_APPLY and not one.starts), "")
+        lines = tuple(map(scene.line, cluster_decisions))
+        first = next((one for one in cluster_decisions if one.phase is Phase.TO_APPLY and not one.starts), None)
+        waiting = scene.sentence(first) if first is not None else ""
         counts = Counter(line.state for line in lines)
         yield GroupLine(key.placement or ref.name, key, counts, key in active, waiting, lines)
 
 
-def _cluster(entry: ClusterDecision, rollout: Rollout, objects: _Objects, now: datetime) -> ClusterLine:
-    state = SOAKING if entry.wait is Wait.SOAK else _OF_PHASE[entry.phase]
-    age = elapsed(now - entry.since) if entry.since and state not in (WAITING, DONE) else ""
-    holding = rollout.holdings.get(entry.cluster)
-    has_it = holding is not None and rollout.is_current(holding)
-    said = holding.message if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
-    if holding is not None and has_it and state in (DONE, SOAKING) and holding.message.startswith(_WITH_A_NOTE):
-        said = holding.message.removeprefix(_WITH_A_NOTE)
-    if (failed := rollout.failed_writes.get(entry.cluster)) is not None:
-        said = failed.message
-    gone = any(entry.cluster in ref.allocation.undecided for ref in rollout.references)
-    removal, noun = rollout.allocations.removal, rollout.subject.noun
-    stays = staying(removal, entry.cluster, noun)[1] if gone else ""
-    message = "; ".join(filter(None, (said, stays, entry.message)))
-    shown = tuple(each for each in objects.get(entry.cluster, ()) if has_it or each.preview)
-    told = holding.reason if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING) else ""
-    since = format_time(entry.since) if entry.since is not None else ""
-    return ClusterLine(entry.cluster, state, age, message, shown, told or entry.wait.value or entry.phase.value, since)
+@dataclass(frozen=True)
+class _Scene:
+    """What the lines of all clusters of a rollout are made of."""
+
+    rollout: Rollout
+    objects: _Objects
+    now: datetime
+    undecided: frozenset[str]  # clusters that nobody lists at the moment
+    sentences: dict[object, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rollout: Rollout, objects: _Objects, now: datetime) -> "_Scene":
+        undecided = frozenset[str]().union(*(ref.allocation.undecided for ref in rollout.references))
+        return cls(rollout, objects, now, undecided)
+
+    def sentence(self, entry: ClusterDecision) -> str:
+        """Return the message of a decision, made once: thousands wait for the same, which takes long to tell.
+
+        A reason knows the times of a cluster, and not its name.
+        """
+        what = (id(entry.reason), entry.phase, entry.starts, entry.wait, entry.since, entry.until)
+        if (found := self.sentences.get(what)) is None:
+            found = self.sentences[what] = entry.message
+        return found
+
+    def line(self, entry: ClusterDecision) -> ClusterLine:
+        rollout, cluster = self.rollout, entry.cluster
+        state = SOAKING if entry.wait is Wait.SOAK else _OF_PHASE[entry.phase]
+        age = elapsed(self.now - entry.since) if entry.since and state not in (WAITING, DONE) else ""
+        holding = rollout.holdings.get(cluster)
+        has_it = holding is not None and rollout.is_current(holding)
+        own = told = ""
+        if holding is not None and has_it and state in (FAILED, TIMED_OUT, MOVING):
+            own, told = holding.message, holding.reason
+        elif holding is not None and has_it and state in (DONE, SOAKING) and holding.message.startswith(_WITH_A_NOTE):
+            own = holding.message.removeprefix(_WITH_A_NOTE)
+        if (failed := rollout.failed_writes.get(cluster)) is not None:
+            own = failed.message
+        stays = ""
+        if cluster in self.undecided:
+            stays = staying(rollout.allocations.removal, cluster, rollout.subject.noun)[1]
+        sentence = self.sentence(entry)
+        follows = isinstance(entry.reason, ByStatus) and not entry.starts
+        shown = self.objects.get(cluster, ())
+        return ClusterLine(
+            cluster,
+            state,
+            age,
+            _joined(own, stays, sentence),
+            tuple(shown if has_it else [each for each in shown if each.preview]),
+            told or entry.wait.value or entry.phase.value,
+            format_time(entry.since) if entry.since is not None else "",
+            format_time(entry.until) if entry.until is not None else "",
+            _joined(own, stays, "" if follows else sentence),
+        )
+
+
+def _joined(own: str, stays: str, sentence: str) -> str:
+    return "; ".join(filter(None, (own, stays, sentence))) if own or stays else sentence
 
 
 def document(picture: Picture) -> JSONObject:
     """Return a picture for programs; docs/cli.md says what its fields mean."""
     found: JSONObject = msgspec.to_builtins(picture)
     groups = [{**each, "total": sum(each["counts"].values())} for each in found["groups"]]
+    for group in groups:
+        for line in group["clusters"]:
+            del line["until"], line["said"]  # the message has both
     reason = picture.reason or REASONS.get(picture.state, "")
     return {**found, "groups": groups, "reason": reason, "total": picture.total, "over": picture.over}

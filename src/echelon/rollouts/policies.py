@@ -14,6 +14,7 @@ from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import contents_of, is_waiting, subject_of
 from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.kube.client import Reader
+from echelon.rollouts.memory import Memory
 from echelon.rollouts.picture import DONE, FAILED, MOVING, WAITING, ObjectLine
 from echelon.rollouts.policy_reading import PolicyReading, read_policy, root_of_replica
 from echelon.rollouts.reading import Found
@@ -22,9 +23,9 @@ _STATES = {"Compliant": DONE, "NonCompliant": FAILED}
 NOT_REPORTED = "not reported on yet"
 
 
-async def read_rollout(client: Reader, document: JSONObject, now: datetime) -> Found:
+async def read_rollout(client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None) -> Found:
     """Return a policy with everything around it."""
-    return found_policy(await read_policy(client, document, now), now)
+    return found_policy(await read_policy(client, document, now, memory), now)
 
 
 def found_policy(reading: PolicyReading, now: datetime) -> Found:

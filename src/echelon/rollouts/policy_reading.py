@@ -36,6 +36,7 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.engine.rollout.subject import UnreadableHolding
 from echelon.kube.client import Page, Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
+from echelon.rollouts.memory import Memory
 from echelon.rollouts.policy_told import placed_clusters, told_replicas
 from echelon.rollouts.reading import outcomes_of, references, stored_revisions, unbound_clusters
 
@@ -71,7 +72,9 @@ def root_of_replica(document: JSONObject) -> Key | None:
     return root_of(meta["name"]) if label == meta["name"] else None
 
 
-async def read_policy(client: Reader, document: JSONObject, now: datetime) -> PolicyReading:
+async def read_policy(
+    client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None
+) -> PolicyReading:
     """Return a policy with everything around it."""
     policy = msgspec.convert(document, RawPolicy)
     meta = policy.metadata
@@ -108,7 +111,7 @@ async def read_policy(client: Reader, document: JSONObject, now: datetime) -> Po
         told = replace(view, replicas=told_replicas(view, now))
         unseen = "the replicas in the namespaces of clusters may not be listed: this is what the policy's status says"
         return PolicyReading(told, unseen=unseen, keeps_changes=keeps_changes)
-    return await _with_replicas(client, view, page, keeps_changes=keeps_changes)
+    return await _with_replicas(client, view, page, memory or Memory(), keeps_changes=keeps_changes)
 
 
 async def read_replicas(client: Reader, reading: PolicyReading, clusters: Iterable[str]) -> PolicyReading:
@@ -121,7 +124,7 @@ async def read_replicas(client: Reader, reading: PolicyReading, clusters: Iterab
 
 
 async def _with_replicas(
-    client: Reader, view: PolicyView, page: Page[RawPolicy], *, keeps_changes: bool
+    client: Reader, view: PolicyView, page: Page[RawPolicy], memory: Memory, *, keeps_changes: bool
 ) -> PolicyReading:
     """Return a policy with those of the objects of its replicas' name that are its replicas."""
     name, listed = replica_name(view.key), placed_clusters(view)
@@ -143,7 +146,7 @@ async def _with_replicas(
         for each in page.unreadable
         if _is_cluster(each.metadata.namespace, clusters)
     }
-    replicas = {cluster: read_replica(each) for cluster, each in reports.items()}
+    replicas = {cluster: memory.made(read_replica, each) for cluster, each in reports.items()}
     found = replace(
         view, replicas=replicas, unread=unread, allow_all=_is_everywhere(each.held for each in replicas.values())
     )

@@ -1,8 +1,8 @@
 """Work sets as `echelon rollout` sees them: the set and its works, with the objects that agents report of each."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from echelon.engine.work_set.view import WorkSet, WorkSetView, WorkView, read_re
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden
 from echelon.rollouts.images import images_of
+from echelon.rollouts.memory import Memory
 from echelon.rollouts.picture import DONE, FAILED, MOVING, ObjectLine
 from echelon.rollouts.reading import Found, outcomes_of, references, stored_revisions, unbound_clusters
 from echelon.rollouts.told import UNSEEN, told_holdings
@@ -33,7 +34,16 @@ _STATES = (
 )
 
 
-async def read_work_set(client: Reader, document: JSONObject, now: datetime) -> Found:
+@dataclass(frozen=True)
+class ReadWork:
+    """A work, and what it says of its objects."""
+
+    view: WorkView
+    objects: tuple[ObjectLine, ...]
+    warnings: tuple[str, ...]
+
+
+async def read_work_set(client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None) -> Found:
     """Return a work set with everything around it."""
     work_set = msgspec.convert(document, WorkSet)
     meta = work_set.metadata
@@ -48,10 +58,11 @@ async def read_work_set(client: Reader, document: JSONObject, now: datetime) -> 
         stored_revisions(client, meta, label, read_revision),
         references(client, meta.namespace, asked),
     )
+    memory = memory or Memory()
+    works = [memory.made(read_with_objects, each) for each in listed or ()]
     by_cluster: dict[str, tuple[WorkView, ...]] = {}
-    for work in listed or ():
-        cluster = work.metadata.namespace
-        by_cluster[cluster] = (*by_cluster.get(cluster, ()), read_work(work))
+    for work in works:
+        by_cluster[work.view.cluster] = (*by_cluster.get(work.view.cluster, ()), work.view)
     view = WorkSetView(
         work_set,
         read_content(work_set.spec.manifest_work_template),
@@ -65,7 +76,7 @@ async def read_work_set(client: Reader, document: JSONObject, now: datetime) -> 
         found = found_work_set(view, ())
         holdings = told_holdings(view, now)
         return replace(found, subject=replace(found.subject, holdings=holdings), note=UNSEEN)
-    return found_work_set(view, listed)
+    return found_work_set(view, works)
 
 
 async def _works(client: Reader, label: str) -> Sequence[ManifestWork] | None:
@@ -76,9 +87,18 @@ async def _works(client: Reader, label: str) -> Sequence[ManifestWork] | None:
         return None
 
 
-def found_work_set(view: WorkSetView, works: Sequence[ManifestWork]) -> Found:
+def read_with_objects(work: ManifestWork) -> ReadWork:
+    """Read a work with everything that people are told of it."""
+    manifests = work.status.resource_status.manifests
+    warnings = ((each.resource_meta, warnings_of(each.conditions)) for each in manifests)
+    said = tuple(f"{described(meta)}: {warned}" for meta, warned in warnings if warned)
+    return ReadWork(read_work(work), tuple(map(_object, manifests)), said)
+
+
+def found_work_set(view: WorkSetView, works: Sequence[ReadWork]) -> Found:
     """Return a work set as the subject of a rollout, with what its works say of their objects."""
-    return Found(subject_of(view, choose_works(view).by_cluster), _objects(works), note=_warned(works))
+    objects = {work.view.cluster: work.objects for work in works}
+    return Found(subject_of(view, choose_works(view).by_cluster), objects, note=_warned(works))
 
 
 def describe_template(revision: StoredRevision) -> JSONObject:
@@ -89,24 +109,15 @@ def describe_template(revision: StoredRevision) -> JSONObject:
     return {"manifests": len(manifests), "images": ", ".join(images) or None}
 
 
-def _warned(works: Sequence[ManifestWork]) -> str:
+def _warned(works: Sequence[ReadWork]) -> str:
     """Say what servers warned of, the first of it, and how often: a field that was dropped is missed by nobody else."""
-    said = [
-        (f"{described(each.resource_meta)}: {warned}", work.metadata.namespace)
-        for work in works
-        for each in work.status.resource_status.manifests
-        if (warned := warnings_of(each.conditions))
-    ]
+    said = [(text, work.view.cluster) for work in works for text in work.warnings]
     if not said:
         return ""
     first, clusters = min(said)[0], {cluster for _, cluster in said}
     more = len({text for text, _ in said}) - 1
     others = f"; and {more} more" if more else ""
     return f"servers warn, on {names(sorted(clusters))}: {first}{others}"
-
-
-def _objects(works: Sequence[ManifestWork]) -> Mapping[str, Sequence[ObjectLine]]:
-    return {work.metadata.namespace: [*map(_object, work.status.resource_status.manifests)] for work in works}
 
 
 def _object(manifest: ManifestCondition) -> ObjectLine:

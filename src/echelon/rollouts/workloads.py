@@ -35,6 +35,7 @@ from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
 from echelon.rollouts.images import images_of
+from echelon.rollouts.memory import Memory
 from echelon.rollouts.picture import DONE, MOVING, WAITING, ObjectLine
 from echelon.rollouts.reading import Found, Template, outcomes_of, references, stored_revisions
 from echelon.rollouts.templates import TEMPLATES
@@ -42,13 +43,16 @@ from echelon.rollouts.templates import TEMPLATES
 _UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"
 
 
-async def read_workload(client: Reader, document: JSONObject, now: datetime) -> Found:
+async def read_workload(client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None) -> Found:
     """Return a binding with everything around it."""
     binding = msgspec.convert(document, ResourceBinding)
     meta, resource = binding.metadata, binding.spec.resource
     kind = next((each for each in TEMPLATES if each.kind == resource.kind), None)
     template, ledger, (works, unseen), (placement, problem) = await asyncio.gather(
-        _template(client, kind, binding), _ledger(client, binding), _works(client, binding), _placement(client, binding)
+        _template(client, kind, binding),
+        _ledger(client, binding),
+        _works(client, binding, memory or Memory()),
+        _placement(client, binding),
     )
     label = f"{BINDING_LABEL}={meta.namespace}.{meta.name}"
     view = WorkloadView(
@@ -157,7 +161,7 @@ async def _ledger(client: Reader, binding: ResourceBinding) -> StoredLedger | No
         return None
 
 
-async def _works(client: Reader, binding: ResourceBinding) -> tuple[dict[str, WorkView], str]:
+async def _works(client: Reader, binding: ResourceBinding, memory: Memory) -> tuple[dict[str, WorkView], str]:
     """Return the works of a binding by cluster, or why they cannot be seen."""
     meta = binding.metadata
     known = meta.labels.get(PERMANENT_ID)  # a binding that somebody wrote by hand may have none
@@ -166,7 +170,7 @@ async def _works(client: Reader, binding: ResourceBinding) -> tuple[dict[str, Wo
     except Forbidden:
         return {}, _UNSEEN
     ours = [each for each in found if owner_of(each) == (meta.namespace, meta.name)]
-    return {work.cluster: work for work in map(read_work, ours)}, ""
+    return {work.cluster: work for work in (memory.made(read_work, each) for each in ours)}, ""
 
 
 async def _placement(client: Reader, binding: ResourceBinding) -> tuple[PlacementReference | None, str]:

@@ -29,7 +29,7 @@ export function svg(tag, attributes, ...children) {
 }
 
 export function age(time) {
-  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time)) / 1000));
+  const seconds = Math.max(0, Math.round((Date.now() - (typeof time === "number" ? time : Date.parse(time))) / 1000));
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 120) return `${seconds}s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
@@ -40,6 +40,28 @@ export function age(time) {
 export function when(time) {
   const text = age(time);
   return h("time", { datetime: time, title: time }, text ? `${text} ago` : "");
+}
+
+// How long a cluster has been where it is, or has left: what follows from the time is told here, and goes on.
+export function clock(state, since, until) {
+  const element = h("span", { class: "sub", "data-clock": state, "data-since": since, "data-until": until });
+  tick(element);
+  return element;
+}
+
+export function tick(element) {
+  const { clock: state, since, until } = element.dataset;
+  const text = clocked(state, since, until);
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function clocked(state, since, until) {
+  const left = until ? age(Date.now() * 2 - Date.parse(until)) : "";
+  if (state === "soaking" && left) return `${left} more`;
+  if (state === "timed out" && until) return `${age(until)} ago`;
+  if (state === "done") return since ? `${age(since)} ago` : "";
+  if (state === "waiting" || state === "skipped") return "";
+  return `${since ? age(since) : ""}${left ? `, deadline in ${left}` : ""}`;
 }
 
 export function count(number, noun) {

@@ -1,6 +1,7 @@
 // The map: every cluster is a cell. What the cells are grouped by and what they show can be chosen.
-import { count, h, put, STATES, slug, state } from "./dom.js";
+import { clock, count, h, put, STATES, slug, state } from "./dom.js";
 import { FleetMap } from "./fleet_map.js";
+import { NAME as CLUSTER, OpenRollout, STATE } from "./opened.js";
 import { address } from "./rollouts.js";
 import { get, store } from "./store.js";
 
@@ -21,18 +22,19 @@ export function fleet(root) {
   const canvas = h("canvas", {});
   const map = new FleetMap(canvas, document.getElementById("told"), opened);
   let states = null; // of the rollout or policy that is shown, by cluster
+  let chosen = null; // the rollout that is shown
   let asked = 0, timer = 0;
   put(root, h("div", { class: "head" }, h("h1", {}, "Fleet"),
     h("label", { for: "by" }, "Grouped by"), by, h("label", { for: "shows" }, "Showing"), shows, find), summary, legend,
     h("div", { class: "map" }, canvas, panel));
 
   function options() {
-    const chosen = (list, value) => list.map(([key, text]) => h("option", { value: key, selected: key === value }, text));
+    const offered = (list, value) => list.map(([key, text]) => h("option", { value: key, selected: key === value }, text));
     const groups = Object.entries(BY).map(([key, [text]]) => [key, text]);
-    put(by, chosen([...groups, ...[...store.placements.keys()].sort().map((key) => [`placement:${key}`, `Groups of ${key}`])], kept.by));
+    put(by, offered([...groups, ...[...store.placements.keys()].sort().map((key) => [`placement:${key}`, `Groups of ${key}`])], kept.by));
     const rollouts = [...store.rollouts.values()].filter((each) => each.groups.length).map((each) => [`rollout:${each.kind}/${each.namespace}/${each.name}`, `Rollout ${each.namespace}/${each.name}`]);
     const policies = [...store.policies.keys()].map((key) => [`policy:${key}`, `Policy ${key}`]);
-    put(shows, chosen([["health", "Health"], ...rollouts.sort(), ...policies.sort()], kept.shows));
+    put(shows, offered([["health", "Health"], ...rollouts.sort(), ...policies.sort()], kept.shows));
     if (!by.value) { kept.by = "region"; by.value = "region"; }
     if (!shows.value) { kept.shows = "health"; shows.value = "health"; }
   }
@@ -41,11 +43,12 @@ export function fleet(root) {
     const [what, name] = split(kept.shows), mine = ++asked;
     if (what === "policy") states = new Map((store.policies.get(name)?.clusters ?? []).map(([cluster, level]) => [cluster, [level, LEVELS[level] ?? "waiting"]]));
     else if (what === "rollout") {
-      const [kind, namespace, called] = name.split("/");
+      if (chosen?.of !== name) chosen = { of: name, rollout: new OpenRollout(...name.split("/")) };
+      const { rollout } = chosen;
       try {
-        const found = await get("/api/rollout", { kind, namespace, name: called });
+        await rollout.read();
         if (mine !== asked) return;
-        states = new Map(found.waves.flat().map(([cluster, text]) => [cluster, [text, slug(text)]]));
+        states = new Map(rollout.waves.flat().map((row) => [row[CLUSTER], [row[STATE], slug(row[STATE])]]));
       } catch { states = new Map(); }
     } else states = null;
     draw();
@@ -80,7 +83,7 @@ export function fleet(root) {
       cluster.status === "fulfilled" ? facts(cluster.value) : h("p", { class: "sub" }, cluster.reason.message),
       h("h3", {}, "Rollouts"),
       h("ul", { class: "plain" }, standing.map((each, index) => each.status === "fulfilled" && each.value && h("li", {},
-        h("a", { href: address(rollouts[index]) }, rollouts[index].name), " ", state(each.value.state), " ", h("span", { class: "sub" }, each.value.age),
+        h("a", { href: address(rollouts[index]) }, rollouts[index].name), " ", state(each.value.state), " ", clock(each.value.state, each.value.since, each.value.until),
         each.value.message && h("p", { class: "message" }, each.value.message),
         h("ul", { class: "plain objects" }, each.value.objects.filter((one) => one[1] !== "done").slice(0, 20).map(([title, is, message]) => h("li", {}, state(is), ` ${title}`, message && h("p", { class: "message" }, message))))))));
     close.focus();
