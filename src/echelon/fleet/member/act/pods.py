@@ -5,6 +5,7 @@ remembered by pod and not stored: after a restart of the process a pod begins it
 kubelet restarts.
 """
 
+import asyncio
 from functools import partial
 
 from echelon.api.base import JSONObject
@@ -164,7 +165,10 @@ _STEPS = {
 
 def _await(context: MemberContext, key: Key, pod: PodView, step: str, seconds: float) -> None:
     context.pod_timers.awaited[pod.uid] = step
-    context.timers.after(seconds, partial(_ring, context, key, pod.uid, step))
+    moment, grain = asyncio.get_running_loop().time() + seconds, context.profile.pace.grain
+    if grain:
+        moment = round(moment / grain) * grain  # at once, if that is past
+    context.timers.at(moment, partial(_ring, context, key, pod.uid, step))
 
 
 def _ring(context: MemberContext, key: Key, uid: str, step: str) -> None:
