@@ -46,7 +46,7 @@ from echelon.fleet.pod_cliques import MemberControllers
 from echelon.fleet.rehearsal.reports import ReportingClient
 from echelon.fleet.rehearsal.steady_informer import SteadyInformer
 from echelon.hub.access.impersonation import as_user
-from echelon.hub.client import InProcessClient
+from echelon.hub.client import BOOKMARK_SECONDS, InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, memory_cluster
@@ -143,10 +143,10 @@ class Rehearsal:
         """A client of the hub that may do everything."""
         return InProcessClient(self.hub, ROOT, field_manager="echelon")
 
-    def _client(self, manager: str, **options: float) -> InProcessClient:
+    def _client(self, manager: str, bookmark_seconds: float = BOOKMARK_SECONDS) -> InProcessClient:
         """Return the client of an agent, or of the controllers."""
         kind = ReportingClient if self.brief else InProcessClient
-        return kind(self.hub, ROOT, field_manager=manager, **options)
+        return kind(self.hub, ROOT, field_manager=manager, bookmark_seconds=bookmark_seconds)
 
     async def start_controllers(self) -> None:
         """Start the controllers, and wait until they have looked at everything."""
@@ -221,7 +221,7 @@ class Rehearsal:
         for name, member in self.fleet.members.items():
             entry = self.hub.store.latest(Key(MANAGED_CLUSTER.resource, "", name))
             agent = Agent(
-                self._client("echelon-agent", **({"bookmark_seconds": math.inf} if self.brief else {})),
+                self._client("echelon-agent", math.inf if self.brief else BOOKMARK_SECONDS),
                 member.client(field_manager="work-agent"),
                 name,
                 server=InProcessClient(member.cluster, ROOT),

@@ -165,9 +165,11 @@ _STEPS = {
 
 def _await(context: MemberContext, key: Key, pod: PodView, step: str, seconds: float) -> None:
     context.pod_timers.awaited[pod.uid] = step
-    moment, grain = asyncio.get_running_loop().time() + seconds, context.profile.pace.grain
-    if grain:
-        moment = round(moment / grain) * grain  # at once, if that is past
+    now, grain = asyncio.get_running_loop().time(), context.profile.pace.grain
+    moment = now + seconds
+    if grain and seconds > 0:
+        moment = round(moment / grain) * grain
+        moment += grain if moment <= now else 0.0  # what takes time is not done at once
     context.timers.at(moment, partial(_ring, context, key, pod.uid, step))
 
 
