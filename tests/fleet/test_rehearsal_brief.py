@@ -1,7 +1,6 @@
 """A brief rehearsal is about half the work of a full one, and comes to the same end by the same waves."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,6 @@ from echelon.fleet.rehearsal.lives import Fate, Trial, live
 from echelon.fleet.rehearsal.reports import ReportingClient
 from echelon.fleet.rehearsal.world import Rehearsal, Write
 from echelon.hub.client import InProcessClient
-from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT
 from echelon.hub.storage.store import Key
@@ -105,9 +103,9 @@ def test_a_brief_life_ends_as_a_full_one_and_by_the_same_waves(
 
 
 def test_reports_by_the_short_way_are_stored_as_by_the_long_one() -> None:
-    async def stored(client_of: Callable[[LogicalCluster], InProcessClient]) -> list[JSONObject]:
+    async def stored(kind: type[InProcessClient]) -> list[JSONObject]:
         world = await Rehearsal.begin(Capture(TAKEN, ()))
-        hub, client = world.hub, client_of(world.hub)
+        hub, client = world.hub, kind(world.hub, ROOT)
         keeping = asyncio.create_task(run_controllers(hub))
         await client.create(NAMESPACE.untyped(), {"metadata": {"name": "c"}})
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}}
@@ -133,7 +131,7 @@ def test_reports_by_the_short_way_are_stored_as_by_the_long_one() -> None:
         await world.stop()
         return found
 
-    both = [run(stored(lambda hub, kind=kind: kind(hub, ROOT))) for kind in (InProcessClient, ReportingClient)]
+    both = [run(stored(kind)) for kind in (InProcessClient, ReportingClient)]
     assert both[0] == both[1]
 
 
