@@ -47,9 +47,9 @@ def lived(strategy: JSONObject, hazards: tuple[str, ...], seed: int, *, brief: b
     groups = {"groupStrategy": {"clustersPerDecisionGroup": GROUP}}
     first, then = two_pods("web:1", {"type": "All"}), two_pods("web:2", strategy)
     capture = Capture(TAKEN, (*fleet(labels, decisionStrategy=groups), first))
-    trial = Trial(
-        (Write(MANIFEST_WORK_REPLICA_SET, first, then),), (WEB,), tuple(map(read_hazard, hazards)), slots={WEB: GROUP}
-    )
+    slots = {WEB: CLUSTERS if strategy["type"] == "All" else GROUP}
+    change = Write(MANIFEST_WORK_REPLICA_SET, first, then)
+    trial = Trial((change,), (WEB,), tuple(map(read_hazard, hazards)), slots=slots)
     writes = 0
 
     async def main() -> Fate:
@@ -100,6 +100,12 @@ def test_a_brief_life_ends_as_a_full_one_and_by_the_same_waves(
     assert brief.pods == full.pods
     assert abs(brief.seconds - full.seconds) <= 5 * max(len(waves[0]), 1)
     assert short < 0.8 * long
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_who_has_failed_gives_way_to_others_without_an_alarm(seed: int) -> None:
+    fate, _ = lived(per_group(maxFailures=1), ("crash on 2",), seed, brief=True)  # which looks that nothing was broken
+    assert (fate.ending, fate.clusters, fate.failed) == ("done, some failed", CLUSTERS, 2)
 
 
 def test_reports_by_the_short_way_are_stored_as_by_the_long_one() -> None:
