@@ -7,7 +7,21 @@ from statistics import median
 import click
 import uvloop
 
-from bench import align, gangs, makespan, placement, plan, pods, policies, report, rollout, runtime, startup, waves
+from bench import (
+    align,
+    gangs,
+    makespan,
+    placement,
+    plan,
+    pods,
+    policies,
+    report,
+    rollout,
+    runtime,
+    simulate,
+    startup,
+    waves,
+)
 from bench.client import Client, Refused, connect
 from bench.figures import MIB
 from bench.phases import WATCHED_UPDATES, WATCHERS, Bench, Spent
@@ -30,6 +44,7 @@ Figures = dict[str, float]
             "rollout",
             "placement",
             "plan",
+            "simulate",
             "align",
             "makespan",
             "pods",
@@ -94,6 +109,7 @@ class _Ours:
     decisions: list[rollout.Decided] = field(default_factory=list)
     growths: list[placement.Growth] = field(default_factory=list)
     plans: list[plan.Planned] = field(default_factory=list)
+    simulated: list[simulate.Simulated] = field(default_factory=list)
     rounds: list[align.Aligned] = field(default_factory=list)
     makespans: list[makespan.Makespan] = field(default_factory=list)
     crowds: list[pods.Crowd] = field(default_factory=list)
@@ -115,8 +131,7 @@ class _Ours:
             self.decisions = rollout.measure(progress)
         if what in (None, "placement"):
             self.growths = placement.measure(progress)
-        if what in (None, "plan"):
-            self.plans = plan.measure(progress, [size for size in plan.LIMITS if size <= clusters] or [clusters])
+        self._foresee(what, clusters, progress)
         if what in (None, "align"):
             self.rounds = align.measure(progress, min(clusters, align.CLUSTERS))
         if what in (None, "makespan"):
@@ -132,12 +147,19 @@ class _Ours:
         if what in (None, "startup"):
             self.starts = startup.measure(progress, min(clusters, startup.ROUNDS))
 
+    def _foresee(self, what: str | None, clusters: int, progress: Progress) -> None:
+        if what in (None, "plan"):
+            self.plans = plan.measure(progress, [size for size in plan.LIMITS if size <= clusters] or [clusters])
+        if what in (None, "simulate"):
+            self.simulated = [simulate.measure(progress, min(clusters, simulate.CLUSTERS))]
+
     def parts(self) -> dict[str, dict[str, float]]:
         return {
             "runtime": {one.title: one.value for one in self.measures},
             "rollout": {one.title: one.milliseconds for one in self.decisions},
             "placement": {one.title: one.ratio for one in self.growths},
             "plan": {one.title: one.seconds for one in self.plans},
+            "simulate": {one.title: one.cpu for one in self.simulated},
             "align": {one.title: one.milliseconds for one in self.rounds},
             "makespan": {one.title: one.ratio for one in self.makespans},
             "pods": {one.title: one.microseconds for one in self.crowds},
@@ -153,6 +175,7 @@ class _Ours:
         tables += [rollout.table(self.decisions)] if self.decisions else []
         tables += [placement.table(self.growths)] if self.growths else []
         tables += [plan.table(self.plans)] if self.plans else []
+        tables += [simulate.table(self.simulated)] if self.simulated else []
         tables += [align.table(self.rounds)] if self.rounds else []
         tables += [makespan.table(self.makespans)] if self.makespans else []
         tables += [pods.table(self.crowds)] if self.crowds else []

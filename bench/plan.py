@@ -58,15 +58,16 @@ def _measured(progress: Progress, size: int) -> Planned:
         fleet.write_text(json.dumps(to_document(captured)))
         change.write_text(yaml.safe_dump(work_set("web:2")))
         command = [sys.executable, "-m", "echelon", "plan", "-f", str(change), "--fleet", str(fleet)]
-        before, began = _children(), time.monotonic()
+        before, began = children_cpu(), time.monotonic()
         ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-        seconds, cpu = time.monotonic() - began, _children() - before
+        seconds, cpu = time.monotonic() - began, children_cpu() - before
     if ended.returncode != CHANGES or f"{size} clusters get something" not in ended.stdout:
         raise RuntimeError(f"the plan failed: {ended.stdout[-500:]}{ended.stderr[-500:]}")
     return Planned(size, seconds, cpu)
 
 
-def _children() -> float:
+def children_cpu() -> float:
+    """Return the CPU seconds of all children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

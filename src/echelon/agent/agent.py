@@ -57,6 +57,7 @@ class Agent:
         settings: Settings | None = None,
         act_as: ActAs | None = None,
         turns: Turns | None = None,
+        make_informer: Callable[..., Informer[Any]] = Informer,
         families: Sequence[Callable[[AgentContext], Family]] = FAMILIES,
         instance: str = "",
         beside: Sequence[Runnable] = (),
@@ -73,6 +74,7 @@ class Agent:
             settings=settings or Settings(),
             act_as=act_as,
             turns=turns,
+            make_informer=make_informer,
         )
         self._registration = Registration(self.context, ClusterLease(self.context, instance) if instance else None)
         self._beside = beside

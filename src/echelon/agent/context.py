@@ -73,12 +73,17 @@ class AgentContext:
     settings: Settings
     act_as: ActAs | None = None
     turns: Turns | None = None  # shared by all agents of a process, if there are many
+    make_informer: Callable[..., Informer[Any]] = Informer  # for whoever knows that streams need not end
     _informers: dict[Hashable, Informer[Any]] = field(default_factory=dict)  # by side, kind and selection
 
     def __post_init__(self) -> None:
         self.kinds = ServedKinds(self.server)
         self.object_watches = ObjectWatches(
-            self.member, limit=self.settings.max_watches, random=self.random, metrics=self.metrics
+            self.member,
+            limit=self.settings.max_watches,
+            random=self.random,
+            metrics=self.metrics,
+            make_informer=self.make_informer,
         )
         self.recorder = EventRecorder(
             self.hub, self.clock, HUB_MANAGER, self.cluster, random=self.random, metrics=self.metrics
@@ -156,7 +161,7 @@ class AgentContext:
                 raise ValueError(f"{kind.resource} has an informer already, and it may be without these indexes")
             return made
         client = self.hub if side == "hub" else self.member
-        made = Informer(
+        made = self.make_informer(
             client, kind, namespace, indexers=indexers, random=self.random, metrics=self.metrics, **selectors
         )
         self._informers[asked] = made

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from echelon.api.base import JSONObject
 from echelon.api.keys import Key
@@ -63,8 +63,17 @@ class _Watch:
 class ObjectWatches:
     """The watches of one agent, for whatever owners it applied objects for."""
 
-    def __init__(self, member: Client, *, limit: int, random: Random, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        member: Client,
+        *,
+        limit: int,
+        random: Random,
+        metrics: Metrics,
+        make_informer: Callable[..., Informer[Any]] = Informer,
+    ) -> None:
         self._member = member
+        self._make_informer = make_informer
         self._limit = limit
         self._random = random
         self._metrics = metrics
@@ -184,7 +193,7 @@ class ObjectWatches:
 
     def _start(self, scope: _WatchScope, kind: Kind[JSONObject]) -> _Watch:
         fields = f"metadata.name={scope.name}" if scope.name else ""
-        informer = Informer(
+        informer: Informer[JSONObject] = self._make_informer(
             self._member, kind, scope.namespace, fields=fields, random=self._random, metrics=self._metrics
         )
 

@@ -45,17 +45,26 @@ from echelon.kube.misfits import Misfit, misfit
 
 T = TypeVar("T")
 
-_BOOKMARK_SECONDS = 60.0
+BOOKMARK_SECONDS = 60.0
 _PLAIN = WriteOptions()
 
 
 class InProcessClient:
     """Talks to one logical cluster as one user."""
 
-    def __init__(self, cluster: LogicalCluster, user: User, *, field_manager: str = "echelon") -> None:
+    def __init__(
+        self,
+        cluster: LogicalCluster,
+        user: User,
+        *,
+        field_manager: str = "echelon",
+        bookmark_seconds: float = BOOKMARK_SECONDS,
+    ) -> None:
+        """`bookmark_seconds` of silence lead to a bookmark; without end for whoever knows that the cluster is there."""
         self._cluster = cluster
         self._user = user
         self._manager = field_manager
+        self._bookmark_seconds = bookmark_seconds
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """Return one object."""
@@ -87,8 +96,9 @@ class InProcessClient:
         loop = asyncio.get_running_loop()
         end = loop.time() + (seconds or math.inf)
 
-        def patience() -> float:
-            return max(0.0, min(_BOOKMARK_SECONDS, end - loop.time()))
+        def patience() -> float | None:
+            left = min(self._bookmark_seconds, end - loop.time())
+            return None if left == math.inf else max(0.0, left)
 
         synced = not initial_events
         try:

@@ -178,7 +178,7 @@ class ChildKinds:
 
     def _add(self, kind: Kind[JSONObject], versions: frozenset[str]) -> None:
         context = self._context
-        informer: Informer[JSONObject] = Informer(
+        informer: Informer[JSONObject] = context.make_informer(
             context.member,
             kind,
             context.cluster,

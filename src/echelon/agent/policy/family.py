@@ -43,7 +43,7 @@ class PolicyFamily:
     def __init__(self, context: AgentContext, evaluators: Sequence[Evaluator]) -> None:
         self._context = context
         self._evaluators = evaluators
-        self._replicas: Informer[PolicyDocument] = Informer(
+        self._replicas: Informer[PolicyDocument] = context.make_informer(
             context.hub, POLICY_DOCUMENT, context.cluster, random=context.random, metrics=context.metrics
         )
         self._arrived = asyncio.Event()

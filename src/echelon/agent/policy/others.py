@@ -32,7 +32,7 @@ class OtherControllers:
     """Follows the deployments of upstream's policy controllers on a cluster."""
 
     def __init__(self, context: AgentContext) -> None:
-        self._informer: Informer[_Named] = Informer(
+        self._informer: Informer[_Named] = context.make_informer(
             context.member, _DEPLOYMENT, NAMESPACE, random=context.random, metrics=context.metrics
         )
         self._informer.on_change(self._heard)

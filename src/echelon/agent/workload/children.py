@@ -232,7 +232,7 @@ class Children:
         listed = _KINDS[scope.children]
         kind = Kind(listed.group, listed.version, listed.kind, listed.plural, _Trace)
         context = self._context
-        informer = Informer(
+        informer: Informer[_Trace] = context.make_informer(
             context.member,
             kind,
             scope.namespace,

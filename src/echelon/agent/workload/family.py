@@ -39,7 +39,7 @@ class WorkloadFamily:
     def __init__(self, context: AgentContext) -> None:
         self._context = context
         self._namespace = execution_namespace(context.cluster)
-        self._works: Informer[Work] = Informer(
+        self._works: Informer[Work] = context.make_informer(
             context.hub, WORK, self._namespace, random=context.random, metrics=context.metrics
         )
         self._arrived = asyncio.Event()

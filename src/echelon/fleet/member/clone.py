@@ -52,7 +52,7 @@ async def fill(cluster: LogicalCluster, template: Sequence[Entry]) -> None:
     for entry in template:
         obj = entry.object
         meta = {**obj["metadata"], "uid": cluster.new_uid(), "creationTimestamp": now}
-        await store.put(entry.key, {**obj, "metadata": meta}, expected=0, like=obj)
+        await store.put(entry.key, {**obj, "metadata": meta}, expected=0, like=entry)
     store.compact()  # nobody has seen how it was before
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.fleet.member.decide.gang import read_gang
-from echelon.fleet.member.decide.pods import PodView, read_pod
+from echelon.fleet.member.decide.pods import GANG_LABEL, PodView, read_pod
 from echelon.fleet.member.decide.scheduling import Demand, NodeView, Requests, demand_of, read_node
 from echelon.fleet.member.gang_index import POD_GANGS, GangIndex
 from echelon.fleet.member.room import Room
@@ -82,6 +82,17 @@ class ClusterIndex:
     def sets_of(self, uid: str) -> Sequence[Key]:
         """Return the ReplicaSets that a Deployment controls, oldest first."""
         return tuple(self._sets.get(uid, ()))
+
+    def node_for(self, spec: JSONObject, meta: JSONObject) -> str:
+        """Return where the scheduler would put a pod; nothing if it may have to wait for a node, or for others."""
+        if (
+            self.queue
+            or spec.get("schedulingGates")
+            or spec.get("nodeName")
+            or (meta.get("labels") or {}).get(GANG_LABEL)
+        ):
+            return ""
+        return self.room.find(self._demand(spec))
 
     def follow(self, change: Change) -> Iterator[Key]:
         """Learn of a change, and name what is to be looked at because of it."""

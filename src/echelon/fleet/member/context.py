@@ -57,7 +57,7 @@ class MemberContext:
         self.random = Random(f"{profile.seed} {profile.name}")  # noqa: S311 - repeatable on purpose
         self.writer = Writer(cluster)
         self.index = ClusterIndex()
-        self.journal = Journal(cluster)
+        self.journal = Journal(cluster, only_warnings=profile.brief)
         self.pod_timers = PodTimers()
         self.node_orders: dict[str, bool] = {}  # nodes that the script takes down, or brings back, now
         self.tainted: dict[tuple[str, Taint], float] = {}  # since when taints without a time are there

@@ -36,9 +36,10 @@ class _Happened:
 class Journal:
     """What happened in one cluster lately."""
 
-    __slots__ = ("_asked", "_cluster", "_happened", "_unwritten")
+    __slots__ = ("_asked", "_cluster", "_happened", "_only_warnings", "_unwritten")
 
-    def __init__(self, cluster: LogicalCluster) -> None:
+    def __init__(self, cluster: LogicalCluster, *, only_warnings: bool = False) -> None:
+        self._only_warnings = only_warnings
         self._asked: set[str] = set()  # namespaces of which somebody reads events; an empty one is all of them
         self._cluster = cluster
         self._happened: dict[News, _Happened] = {}  # what happened last comes last
@@ -58,6 +59,8 @@ class Journal:
         """Take note of what happened; tell whether there is something to write."""
         wanted = False
         for each in happened:
+            if self._only_warnings and not each.warning:
+                continue
             self._note(each)
             wanted = wanted or self._is_read(each.about.namespace)
         return wanted

@@ -7,6 +7,7 @@ to see to. A member in which nothing happens has no task, no watch and no timer.
 import asyncio
 import contextvars
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
 from echelon.fleet.member.act import (
@@ -43,7 +44,7 @@ from echelon.fleet.member.profile import Profile
 from echelon.fleet.member.timers import Timers
 from echelon.fleet.member.trouble import CrashLoop, DiskFull, Flapping, NodeDown, Offline, Script
 from echelon.hub.access.identity import User
-from echelon.hub.client import InProcessClient
+from echelon.hub.client import BOOKMARK_SECONDS, InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.server import ROOT
 from echelon.hub.storage.store import Change, Key, StaleWrite
@@ -72,6 +73,10 @@ _SYNC: dict[str, _Sync] = {
     DEPLOYMENTS: deployments.sync,
     JOURNAL.resource: write_journal,
 }
+
+
+# Whose controllers do all that can be done before they report.
+_REPORT_LAST = frozenset((REPLICA_SETS, DEPLOYMENTS))
 
 
 class Member:
@@ -111,7 +116,9 @@ class Member:
 
     def client(self, user: User = ROOT, *, field_manager: str = "echelon") -> MemberClient:
         """Return a client from outside, which the member's troubles concern."""
-        return MemberClient(InProcessClient(self.cluster, user, field_manager=field_manager), self.network, self.name)
+        seconds = math.inf if self.profile.brief else BOOKMARK_SECONDS
+        inner = InProcessClient(self.cluster, user, field_manager=field_manager, bookmark_seconds=seconds)
+        return MemberClient(inner, self.network, self.name)
 
     async def start(self) -> None:
         """Make the nodes and begin to work, on whatever is there already."""
@@ -180,7 +187,18 @@ class Member:
         if resource == PODS and change.type is EventType.DELETED:
             self.context.pod_timers.forget(change.entry.object["metadata"]["uid"])
         for key in tuple(self.context.index.follow(change)):
-            self.context.wake(key)
+            if not (self.profile.brief and self._is_needless(key, change)):
+                self.context.wake(key)
+
+    def _is_needless(self, key: Key, change: Change) -> bool:
+        """Tell whether nobody waits for a node, or a controller would look again at what it has just reported."""
+        if key == SCHEDULER:
+            return not self.context.index.queue
+        entry, before = change.entry, change.previous
+        if key != entry.key or key.resource not in _REPORT_LAST or before is None:
+            return False
+        now, then = entry.object["metadata"], before.object["metadata"]
+        return bool({**now, "resourceVersion": ""} == {**then, "resourceVersion": ""})
 
     def _take_note(self, change: Change) -> None:
         if self._alive and change.entry.key.resource in TOLD and self.context.journal.follow(change):

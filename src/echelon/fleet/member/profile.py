@@ -30,6 +30,7 @@ class Pace:
     init: float = 1.0  # how long an init container runs
     job: float = 5.0  # how long a pod of a Job runs
     lag: float = 0.0  # how far the controller of ReplicaSets may be behind that of Deployments, at most
+    grain: float = 0.0  # kubelets of all members look that often, at the same moments; 0: when something is due
 
     def start_seconds(self, random: Random) -> float:
         """Draw how long a pod takes to start."""
@@ -50,6 +51,8 @@ class Profile:
     script: Script = field(default_factory=Script)
     labels: Mapping[str, str] = field(default_factory=dict)  # of the ManagedCluster, besides the three below
     heartbeat_seconds: float = 0.0  # 0 for nodes that keep quiet
+    # Fewer writes, to the same end: no status of a sync that acted, no pods that terminate, no events but warnings.
+    brief: bool = False
 
     @property
     def minor(self) -> int:

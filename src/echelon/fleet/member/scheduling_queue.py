@@ -38,6 +38,9 @@ class SchedulingQueue:
     _demands: dict[Key, Demand] = field(default_factory=dict)  # of all that are here
     _places: dict[Key, tuple[Kind, Turn]] = field(default_factory=dict)  # of those that are parked
 
+    def __len__(self) -> int:
+        return len(self._demands)
+
     def add(self, key: Key, demand: Demand) -> bool:
         """Let a pod wait; tell whether it is to be looked at."""
         if self._demands.get(key) is demand:

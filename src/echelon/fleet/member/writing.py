@@ -61,6 +61,8 @@ class Writer:
         stamped |= {"uid": self.cluster.new_uid(), "creationTimestamp": self.cluster.timestamp()}
         if strategy_of(resource).counts_generations:
             stamped["generation"] = 1
+        if "status" in parts:  # comes on top of the one with which its kind begins
+            parts["status"] = (body.get("status") or {}) | parts["status"]
         return self.cluster.store.put(key, {**body, **parts, "metadata": stamped | meta}, expected=0)
 
     def replace(self, entry: Entry, **parts: JSONObject) -> Awaitable[Entry]:

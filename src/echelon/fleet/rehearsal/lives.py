@@ -70,6 +70,7 @@ class _Guard:
     broken: list[str] = field(default_factory=list)
     _moving: dict[RolloutName, set[str]] = field(default_factory=dict)  # that have got the change, and do not work yet
     _worked: set[tuple[RolloutName, str]] = field(default_factory=set)  # who turns bad later was let go before
+    _many: dict[RolloutName, int] = field(default_factory=dict)  # most in flight, since a status was told
 
     def committed(self, change: Change) -> None:
         before = {
@@ -85,7 +86,10 @@ class _Guard:
 
     def _count(self, change: Change) -> None:
         """Count works from what agents say of them, and not from what a controller makes of that."""
-        if change.entry.key.resource != MANIFEST_WORK.resource:
+        key = change.entry.key
+        if RolloutName(*key) in self.slots:
+            self.judge(RolloutName(*key))
+        if key.resource != MANIFEST_WORK.resource:
             return
         meta = change.entry.object["metadata"]
         found = set_of(str((meta.get("labels") or {}).get(SET_LABEL) or ""))
@@ -101,9 +105,13 @@ class _Guard:
             self._worked.add((name, cluster))
         elif cluster not in moving and (name, cluster) not in self._worked:
             moving.add(cluster)
-            timed_out = self.chronicle.of(name).told[-1][1].bad if self.chronicle.of(name).told else 0
-            if len(moving) > self.slots[name] + timed_out:
-                self.broken.append(f"{name.name}: {len(moving)} in flight, and {self.slots[name]} may be")
+            self._many[name] = max(self._many.get(name, 0), len(moving))
+
+    def judge(self, name: RolloutName) -> None:
+        """Compare with what may be in flight. Who has failed gives way to others, and is told of after they started."""
+        many, told = self._many.pop(name, 0), self.chronicle.of(name).told
+        if many > self.slots[name] + (told[-1][1].bad if told else 0):
+            self.broken.append(f"{name.name}: {many} in flight, and {self.slots[name]} may be")
 
 
 async def live(world: Rehearsal, trial: Trial, seed: int) -> Life:
@@ -118,6 +126,8 @@ async def live(world: Rehearsal, trial: Trial, seed: int) -> Life:
     began = world.loop.time()
     await world.apply(trial.writes)
     await _until_over(world, trial, chronicle, began)
+    for name in trial.slots:
+        guard.judge(name)  # if nobody told anything since
     fates = [_fate(world, name, chronicle.of(name), images, world.loop.time() - began) for name in trial.rollouts]
     return Life(seed=seed, struck=len(struck), fates=fates, violations=guard.broken[:20])
 

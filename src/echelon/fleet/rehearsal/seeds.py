@@ -46,7 +46,7 @@ def simulate(
 
 
 async def _begun(capture: Capture) -> Rehearsal:
-    world = await Rehearsal.begin(capture)
+    world = await Rehearsal.begin(capture, brief=True)
     await world.start_controllers()
     return world
 

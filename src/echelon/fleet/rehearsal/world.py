@@ -8,6 +8,7 @@ they were captured; nobody says that clusters are alive, and nobody asks, until 
 """
 
 import asyncio
+import math
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,18 +43,22 @@ from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import Pace, Profile
 from echelon.fleet.member.trouble import Script
 from echelon.fleet.pod_cliques import MemberControllers
+from echelon.fleet.rehearsal.reports import ReportingClient
+from echelon.fleet.rehearsal.steady_informer import SteadyInformer
 from echelon.hub.access.impersonation import as_user
-from echelon.hub.client import InProcessClient
+from echelon.hub.client import BOOKMARK_SECONDS, InProcessClient
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT, memory_cluster
 from echelon.hub.storage.store import Change, Entry, Key, Store
 from echelon.kube.client import Client, MergePatch
+from echelon.kube.informer import Informer
 from echelon.kube.metrics import Metrics
 from echelon.kube.turns import Turns
 
 WARM_UP_SECONDS = 600.0  # within which agents have brought to members what is captured
 _SETTLED_SECONDS = 45.0  # without a write: longer than agents wait before they look again
+_BRIEF_SECONDS = 1.0  # between two looks of kubelets, where the work is to be short
 _NEVER = 10 * 365 * 24 * 3600  # seconds: how often a cluster says that it is alive, where nobody listens
 _HISTORY = 200
 _HUB = hub_hash("https://rehearsal.example")
@@ -85,6 +90,7 @@ class Rehearsal:
     hub: LogicalCluster
     fleet: Fleet
     settings: ControllerSettings
+    brief: bool = False
     last_write: float = 0.0  # on the hub, that is no heartbeat
     _pod_cliques: MemberControllers = field(init=False)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -103,20 +109,26 @@ class Rehearsal:
         pace: Pace | None = None,
         scripts: Mapping[str, Script] | None = None,
         settings: ControllerSettings = DEFAULTS,
+        brief: bool = False,
     ) -> "Rehearsal":
-        """Bring a copy of a fleet to life, up to the moment in which its controllers start."""
+        """Bring a copy of a fleet to life, up to the moment in which its controllers start.
+
+        A `brief` one comes to the same end with half the work: members write less, and their kubelets look once a
+        second; reports take a short way to the hub; streams never end.
+        """
         loop = running()
         hub = memory_cluster(clock=loop.clock.now, seed=1)
         if not _hub_template:
             _hub_template.extend(await make_template(_define_everything))
         await fill(hub, _hub_template)
         clusters = _joined(capture)
+        pace = pace or Pace(grain=_BRIEF_SECONDS if brief else 0.0)
         profiles = [
-            Profile(name, pace=pace or Pace(), seed=number, script=(scripts or {}).get(name) or Script())
+            Profile(name, pace=pace, seed=number, script=(scripts or {}).get(name) or Script(), brief=brief)
             for number, name in enumerate(clusters)
         ]
         fleet = await Fleet.build(profiles, clock=loop.clock.now, cluster_for=await _member_maker(loop))
-        here = cls(loop, hub, fleet, settings)
+        here = cls(loop, hub, fleet, settings, brief)
         await here._load(capture, clusters)
         here.spawn(run_controllers(hub), "controllers of the hub")
         await fleet.start()
@@ -131,10 +143,15 @@ class Rehearsal:
         """A client of the hub that may do everything."""
         return InProcessClient(self.hub, ROOT, field_manager="echelon")
 
+    def _client(self, manager: str, bookmark_seconds: float = BOOKMARK_SECONDS) -> InProcessClient:
+        """Return the client of an agent, or of the controllers."""
+        kind = ReportingClient if self.brief else InProcessClient
+        return kind(self.hub, ROOT, field_manager=manager, bookmark_seconds=bookmark_seconds)
+
     async def start_controllers(self) -> None:
         """Start the controllers, and wait until they have looked at everything."""
         controllers = Controllers(
-            self.client,
+            self._client("echelon"),
             self.loop.clock,
             _CONTROLLERS,
             random=Random(1),  # noqa: S311 - repeatable on purpose
@@ -204,7 +221,7 @@ class Rehearsal:
         for name, member in self.fleet.members.items():
             entry = self.hub.store.latest(Key(MANAGED_CLUSTER.resource, "", name))
             agent = Agent(
-                InProcessClient(self.hub, ROOT, field_manager="echelon-agent"),
+                self._client("echelon-agent", math.inf if self.brief else BOOKMARK_SECONDS),
                 member.client(field_manager="work-agent"),
                 name,
                 server=InProcessClient(member.cluster, ROOT),
@@ -215,6 +232,7 @@ class Rehearsal:
                 settings=settings,
                 act_as=partial(_acting, member),
                 turns=turns,
+                make_informer=SteadyInformer if self.brief else Informer,
             )
             uid = entry.object["metadata"]["uid"] if entry is not None else ""
             self.spawn(agent.work(uid), f"agent of {name}")

@@ -13,29 +13,30 @@ class Catalogue:
     """The resources of one logical cluster; follows the CRDs in its store."""
 
     _custom: dict[str, tuple[Resource, ...]] = field(default_factory=dict)
-    _served: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
-    _kinds: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
-    _stored: dict[str, Resource] | None = None  # made when it is asked for: controllers ask at every change
-    generation: int = 0  # changes with every CRD, so that documents made from the catalogue can be cached
-
-    def __post_init__(self) -> None:
-        self._rebuild()
+    # Made when they are asked for: a new cluster gets many CRDs at once, and controllers ask at every change.
+    _served: dict[tuple[str, str, str], Resource] | None = None
+    _kinds: dict[tuple[str, str, str], Resource] | None = None
+    _stored: dict[str, Resource] | None = None
+    generation: int = 1  # changes with every CRD, so that documents made from the catalogue can be cached
 
     def serve(self, crd: JSONObject) -> None:
         """Start, or go on, to serve what an established CRD defines."""
         self._custom[crd["metadata"]["name"]] = custom_resources(crd)
-        self._rebuild()
+        self._changed()
 
     def withdraw(self, name: str) -> None:
         """Stop serving what a CRD defined."""
         if self._custom.pop(name, None) is not None:
-            self._rebuild()
+            self._changed()
 
-    def _rebuild(self) -> None:
-        self._stored = None
-        self._served = {(r.kind.group, r.kind.version, r.kind.plural): r for r in self}
-        self._kinds = {(r.kind.group, r.kind.version, r.kind.kind): r for r in self}
+    def _changed(self) -> None:
+        self._served = self._kinds = self._stored = None
         self.generation += 1
+
+    def _by_plural(self) -> Mapping[tuple[str, str, str], Resource]:
+        if self._served is None:
+            self._served = {(r.kind.group, r.kind.version, r.kind.plural): r for r in self}
+        return self._served
 
     def __iter__(self) -> Iterator[Resource]:
         yield from builtin_resources()
@@ -44,17 +45,19 @@ class Catalogue:
 
     def find(self, group: str, version: str, plural: str) -> Resource:
         """Return a served resource."""
-        found = self._served.get((group, version, plural))
+        found = (self._served or self._by_plural()).get((group, version, plural))
         if found is None:
             raise NotFound("the server could not find the requested resource")
         return found
 
     def serves(self, group: str, version: str, plural: str) -> bool:
         """Whether a resource is served."""
-        return (group, version, plural) in self._served
+        return (group, version, plural) in self._by_plural()
 
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind; None when it is not served."""
+        if self._kinds is None:
+            self._kinds = {(r.kind.group, r.kind.version, r.kind.kind): r for r in self}
         return self._kinds.get((group, version, kind))
 
     def stored(self) -> Mapping[str, Resource]:

@@ -124,7 +124,18 @@ def _builtin(kind: Kind[Any]) -> Resource:
 
 def custom_resources(crd: JSONObject) -> tuple[Resource, ...]:
     """Return the versions that a CRD serves."""
-    return _custom_resources(msgspec.json.encode(crd["spec"], order="sorted"))
+    spec = crd["spec"]
+    known = _read.get(id(spec))
+    if known is None or known[0] is not spec:
+        if len(_read) >= _MOST_READ:
+            _read.clear()
+        known = _read[id(spec)] = spec, _custom_resources(msgspec.json.encode(spec, order="sorted"))
+    return known[1]
+
+
+# By identity: clusters that are copies of one share what their CRDs say, and to look at it would take most of a start.
+_MOST_READ = 512
+_read: dict[int, tuple[JSONObject, tuple[Resource, ...]]] = {}
 
 
 @lru_cache(maxsize=512)

@@ -170,7 +170,7 @@ class Store:
         *,
         expected: int | None = None,
         admitted_by: object = None,
-        like: JSONObject | None = None,
+        like: Entry | None = None,
     ) -> Awaitable[Entry]:
         """Write an object and stamp its resource version. It is latest at once; await the result for committed.
 
@@ -267,20 +267,24 @@ class Store:
         before: Entry | None,
         admitted_by: object = None,
         *,
-        like: JSONObject | None = None,
+        like: Entry | None = None,
     ) -> Awaitable[Entry]:
         revision = self._assigned + 1
         # Only what changes is copied: the rest of the object may be shared with the version before it.
         metadata = {**obj["metadata"], "resourceVersion": str(revision)}
         stamped = {**obj, "metadata": metadata}
         created = before.created if before is not None else revision
-        encoded = msgspec.json.encode(stamped)
-        if len(encoded) > MAX_OBJECT_BYTES and kind is not _DELETED:
-            raise ObjectTooLarge(f"{'/'.join(key)} has {len(encoded)} bytes")
+        # A copy that is held decoded and written nowhere has the size of what it is like: CRDs take long to encode.
+        copied = like is not None and self._keep_objects and self._ledger is None
+        encoded = b"" if copied else msgspec.json.encode(stamped)
+        length = like.size if like is not None and copied else len(encoded)
+        if length > MAX_OBJECT_BYTES and kind is not _DELETED:
+            raise ObjectTooLarge(f"{'/'.join(key)} has {length} bytes")
         if self._keep_objects:
-            stamped = with_shared_parts(stamped, before.decoded if before is not None else like)
+            known = before.decoded if before is not None else like.object if like is not None else None
+            stamped = with_shared_parts(stamped, known)
             labels = stamped["metadata"].get("labels") or _NO_LABELS
-            entry = Entry(key, revision, created, labels, None, stamped, admitted_by, length=len(encoded))
+            entry = Entry(key, revision, created, labels, None, stamped, admitted_by, length=length)
         else:
             entry = Entry(key, revision, created, _shared(metadata.get("labels")), encoded, None, admitted_by)
         change = Change(kind, revision, entry, before)

@@ -167,7 +167,7 @@ async def reach(cluster: LogicalCluster, revision: int) -> None:
 
 
 async def watch(
-    cluster: LogicalCluster, resource: Resource, query: Query, patience: Callable[[], float]
+    cluster: LogicalCluster, resource: Resource, query: Query, patience: Callable[[], float | None]
 ) -> AsyncGenerator[Sequence[Change] | int, None]:
     """Yield batches of changes, and after a silence of `patience()` seconds the revision that has been reached.
 

@@ -32,6 +32,7 @@ async def sync(context: MemberContext, key: Key) -> None:
     current = _current(obj, sets)
     view = _view(context, obj, sets, current)
     step = deployment.decide(view)
+    acted = bool(step)
     if step.create is not None:
         current = await _create(context, entry, sets, step.create, view)
         if current is None:
@@ -42,6 +43,8 @@ async def sync(context: MemberContext, key: Key) -> None:
     await _resize(context, sets, step, view)
     if current is not None and await _renumber(context, sets, current):
         return  # the condition tells which ReplicaSet it is about
+    if acted and context.profile.brief:
+        return
     await _report(context, entry, view, current)
     if not step:
         await _clean_up(context, obj, view, sets)
@@ -113,6 +116,7 @@ async def _create(
     key = Key(REPLICA_SETS, entry.key.namespace, f"{entry.key.name}-{hashed}")
     if context.writer.latest(key) is not None:  # somebody else's, or another template: take another name
         await context.writer.replace(entry, status={**status, "collisionCount": collisions + 1})
+        context.wake(entry.key)
         return None
     template = with_label(without_hash(spec["template"]), HASH_LABEL, hashed)
     selector = spec["selector"]

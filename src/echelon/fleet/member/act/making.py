@@ -2,6 +2,7 @@
 
 from echelon.api.base import JSONObject
 from echelon.fleet.member.cluster_index import PODS, REVISIONS, reference_to
+from echelon.fleet.member.containers import scheduled
 from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide import news
 from echelon.fleet.member.decide.revisions import template_hash
@@ -18,7 +19,12 @@ async def make_pod(context: MemberContext, owner: JSONObject, template: JSONObje
         name = free_name(context, namespace, name)
     wanted = template.get("spec") or {}
     content = {"spec": {**wanted, **spec} if spec else wanted}
-    await context.writer.create(Key(PODS, namespace, name), content, own)
+    if context.profile.brief and (node := context.index.node_for(content["spec"], meta)):
+        content["spec"] = {**content["spec"], "nodeName": node}
+        parts = {"status": scheduled(content, node, context.cluster.timestamp())}
+    else:
+        parts = {}
+    await context.writer.create(Key(PODS, namespace, name), content, own, **parts)
     await context.breathe()
 
 
@@ -36,7 +42,7 @@ async def delete_pods(context: MemberContext, namespace: str, names: tuple[str, 
         entry = context.writer.latest(Key(PODS, namespace, name))
         if entry is not None:
             context.tell(news.of_deletion(entry.object))
-            await context.writer.delete(entry)
+            await context.writer.delete(entry, grace=0 if context.profile.brief else None)
             await context.breathe()
 
 

@@ -5,6 +5,7 @@ remembered by pod and not stored: after a restart of the process a pod begins it
 kubelet restarts.
 """
 
+import asyncio
 from functools import partial
 
 from echelon.api.base import JSONObject
@@ -164,7 +165,12 @@ _STEPS = {
 
 def _await(context: MemberContext, key: Key, pod: PodView, step: str, seconds: float) -> None:
     context.pod_timers.awaited[pod.uid] = step
-    context.timers.after(seconds, partial(_ring, context, key, pod.uid, step))
+    now, grain = asyncio.get_running_loop().time(), context.profile.pace.grain
+    moment = now + seconds
+    if grain and seconds > 0:
+        moment = round(moment / grain) * grain
+        moment += grain if moment <= now else 0.0  # what takes time is not done at once
+    context.timers.at(moment, partial(_ring, context, key, pod.uid, step))
 
 
 def _ring(context: MemberContext, key: Key, uid: str, step: str) -> None:

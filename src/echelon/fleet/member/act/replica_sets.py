@@ -20,6 +20,8 @@ async def sync(context: MemberContext, key: Key) -> None:
         for _ in range(correction.create):
             await make_pod(context, obj, spec["template"], f"{meta['name']}-")
         await delete_pods(context, key.namespace, correction.delete)
+        if context.profile.brief and (correction.create or correction.delete):
+            return
     wait = spec.get("minReadySeconds", 0)
     if wait and (moment := next_availability(pods, wait, now)):
         context.wake_at(key, moment)
