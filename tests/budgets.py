@@ -79,6 +79,7 @@ BUDGETS: Mapping[str, Budget] = {
     "crashes of federated workloads on a cluster": Budget(8, 1, 15),
     "propagation": Budget(8, 1, 15),
     "plans": Budget(5, 1, 30),
+    "plans of workloads": Budget(4, 1, 30),
     "pod cliques": Budget(6, 1.5, 30),
     "pod clique sets": Budget(3, 1, 30),
     "crashes of pod clique sets": Budget(4, 1, 30),

@@ -62,6 +62,30 @@ class Wave:
         return tuple(dict.fromkeys((each.placement, each.group) for each in self.starts))
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterPods:
+    """The pods of a federated workload on a cluster: as they are, and as they are in the end."""
+
+    cluster: str
+    before: int
+    pods: int
+    updated: int
+    available: int
+    wait: str = ""  # why it is not further in the end; nothing if it is complete
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The pods of a federated workload over all clusters."""
+
+    least_available: int  # that its budget promises
+    most: int
+    lowest: int  # of available pods on this way
+    highest: int  # of pods
+    clusters: tuple[ClusterPods, ...] = ()
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What a rollout will do if the clusters do what is assumed of them."""
@@ -75,6 +99,7 @@ class Forecast:
     waiting: tuple[str, ...] = ()  # clusters that never start
     failed: tuple[str, ...] = ()
     held: tuple[str, ...] = field(default=())  # clusters that lose what they have when somebody approves of that
+    pods: Pods | None = None  # of a federated workload
 
     @property
     def changes(self) -> bool:

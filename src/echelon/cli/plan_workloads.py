@@ -1,0 +1,55 @@
+"""What a federated workload would do: its binding and all that its controller writes, walked with foreseen members."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.controller_revisions import CONTROLLER_REVISION
+from echelon.api.karmada import RESOURCE_BINDING, WORK
+from echelon.api.kinds import Kind
+from echelon.api.rollout_ledger import ROLLOUT_LEDGER
+from echelon.engine.align import Interpreter
+from echelon.engine.forecast.model import Assumptions, Forecast
+from echelon.engine.forecast.workload_course import Member, forecast_workload
+from echelon.engine.rollout.subject import Subject
+from echelon.engine.workload.names import BINDING_LABEL, execution_namespace
+from echelon.engine.workload.view import WorkloadView
+from echelon.fleet.member.foreseen import ForeseenWorkload
+from echelon.kube.client import Reader
+from echelon.kube.errors import NotFound
+from echelon.rollouts.workloads import read_workload_view
+
+
+async def foresee_workload(
+    client: Reader, document: JSONObject, subject: Subject, now: datetime, assumed: Assumptions
+) -> Forecast | None:
+    """Return what a binding will do, with what is known of its clusters; None if that cannot be walked."""
+    view, unseen = await read_workload_view(client, document)
+    if unseen or subject.problem:
+        return None
+    view = replace(view, leaving=subject.leaving, spared=subject.spared)
+
+    def play(cluster: str, interpreter: Interpreter, manifest: JSONObject, at: datetime) -> Member:
+        family, well = interpreter.contract.family, cluster not in assumed.failing
+        return ForeseenWorkload(family, manifest, at, takes=assumed.takes, well=well)
+
+    return forecast_workload(view, await _documents(client, view, document), now, play, assumed)
+
+
+async def _documents(
+    client: Reader, view: WorkloadView, document: JSONObject
+) -> Sequence[tuple[Kind[Any], JSONObject]]:
+    """Return what the controller of a binding writes, as it is."""
+    namespace, name = view.key
+    found: list[tuple[Kind[Any], JSONObject]] = [(RESOURCE_BINDING, document)]
+    try:
+        found.append((ROLLOUT_LEDGER, await client.get(ROLLOUT_LEDGER.untyped(), name, namespace)))
+    except NotFound:  # nobody was ever granted anything
+        pass
+    stored = await client.list(CONTROLLER_REVISION.untyped(), namespace, labels=f"{BINDING_LABEL}={namespace}.{name}")
+    found += [(CONTROLLER_REVISION, each) for each in stored.items]
+    for cluster in view.works:
+        found.append((WORK, await client.get(WORK.untyped(), view.work_name, execution_namespace(cluster))))
+    return found
