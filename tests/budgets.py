@@ -80,6 +80,7 @@ BUDGETS: Mapping[str, Budget] = {
     "propagation": Budget(8, 1, 15),
     "plans": Budget(5, 1, 30),
     "plans of workloads": Budget(4, 1, 30),
+    "plans of clique sets": Budget(4, 1, 20),
     "pod cliques": Budget(6, 1.5, 30),
     "pod clique sets": Budget(3, 1, 30),
     "crashes of pod clique sets": Budget(4, 1, 30),

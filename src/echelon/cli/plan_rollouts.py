@@ -30,6 +30,7 @@ from echelon.rollouts.on_demand import on_demand
 from echelon.rollouts.reading import Found
 
 _foresee_workload = on_demand("echelon.cli.plan_workloads", "foresee_workload")  # few plans have one
+_foresee_set = on_demand("echelon.cli.plan_clique_sets", "foresee_set")
 _BY_BUDGET = "a wave has the clusters that may begin; when each does is for the budget of pods that all of them share"
 
 
@@ -138,7 +139,7 @@ class RolloutPlans:
             after = await entry.read(self._then, document, self._now)
         before, was = await self._before(entry, key)
         if entry.kind == POD_CLIQUE_SET:
-            return None
+            return await self._set_plan(document, was, before, after) if concern.of(entry.kind, key) else None
         subject = self._informed(after.subject, before.subject if before is not None else None)
         foreseen = await self._foreseen(entry, document, subject)
         change = membership_change(groups_of(before.subject if before is not None else None), groups_of(subject))
@@ -161,6 +162,33 @@ class RolloutPlans:
             contents_of(before.subject if before is not None else None, subject, foreseen),
             after.note or (_BY_BUDGET if _is_coarse(entry, foreseen) else ""),
             caused,
+        )
+
+    async def _set_plan(
+        self, document: JSONObject, was: JSONObject, before: Found | None, after: Found
+    ) -> RolloutPlan | None:
+        """Return what a PodCliqueSet would do with its pods, which are all in one cluster."""
+        note = after.note
+        try:
+            foreseen: Forecast = await _foresee_set(self._then, document, self._now, self._assumed)
+        except Forbidden as error:
+            note, foreseen = f"which pods are replaced cannot be told: {error}", Forecast(after.subject.revision)
+        old = before.subject if before is not None else None
+        template, content = (each.get("spec", {}).get("template") for each in (was, document))
+        contents = () if template == content else (ContentChange((), old.revision if old else "", template, content),)
+        meta = document["metadata"]
+        return RolloutPlan(
+            POD_CLIQUE_SET,
+            meta["name"],
+            meta["namespace"],
+            old,
+            after.subject,
+            foreseen,
+            membership_change(groups_of(None), groups_of(None)),
+            longest=None,
+            contents=contents,
+            note=note,
+            caused=was.get("spec") != document["spec"],
         )
 
     async def _foreseen(self, entry: RolloutKind, document: JSONObject, subject: Subject) -> Forecast:

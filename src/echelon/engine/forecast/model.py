@@ -44,12 +44,15 @@ class Start:
 
 @dataclass(frozen=True)
 class Wave:
-    """Clusters that start together."""
+    """Clusters that start together; of a PodCliqueSet, replicas whose pods are replaced."""
 
     after: timedelta  # at the earliest, from the moment that the forecast is made for
     starts: tuple[Start, ...] = ()
     removals: tuple[str, ...] = ()  # clusters that lose what they have
     approvals: tuple[str, ...] = ()  # groups that somebody has to approve before
+    replicas: tuple[int, ...] = ()  # of a PodCliqueSet: whose pods go or come
+    gone: tuple[str, ...] = ()  # the pods of today that go
+    made: int = 0  # pods that come
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -100,6 +103,7 @@ class Forecast:
     failed: tuple[str, ...] = ()
     held: tuple[str, ...] = field(default=())  # clusters that lose what they have when somebody approves of that
     pods: Pods | None = None  # of a federated workload
+    outdated: tuple[str, ...] = ()  # pods of a PodCliqueSet that have an older template in the end
 
     @property
     def changes(self) -> bool:
