@@ -25,6 +25,7 @@ from echelon.engine.forecast.model import Assumptions
 from echelon.engine.pod_clique.names import REPLICA_INDEX
 from echelon.fleet.loop import run, running
 from echelon.fleet.member.profile import NodeShape, Pace
+from echelon.fleet.member.trouble import ImageError, Script
 from echelon.hub.storage.store import Change
 
 _NODES = (NodeShape(), NodeShape(), NodeShape())
@@ -133,7 +134,7 @@ async def lived(world: CliqueWorld, seed: int) -> tuple[RolloutPlan, list[Turn],
 
 def check(seed: int) -> int:
     async def main() -> tuple[RolloutPlan, list[Turn], set[str]]:
-        async with clique_world(_NODES, Pace(start=_STARTS, spread=0.0)) as world:
+        async with clique_world(_NODES, Pace(start=_STARTS, spread=0.0), Script((ImageError(image=_BAD),))) as world:
             return await lived(world, seed)
 
     plan, turns, outdated = run(main(), seed)

@@ -48,6 +48,7 @@ class _Course:
         self._now = self._clock = self._ends = now
         self._waves: list[Wave] = []
         self._due: dict[str, datetime] = {}  # by the name of a pod, when it becomes ready
+        self._gone: dict[str, dict[int, str]] = {}  # by clique and index: the last pod that went, which names the next
         self._pods = _by_name(objects)
         self._today = frozenset(self._pods)
         self._name = str(self._set["metadata"]["name"])
@@ -79,6 +80,9 @@ class _Course:
         made = sorted(self._pods.keys() - before.keys())
         for name in gone:
             self._due.pop(name, None)
+            facts = read_pod(before[name])
+            if facts.index is not None:
+                self._gone.setdefault(_owner(before[name]), {})[facts.index] = facts.uid
         if gone or made:
             touched = {_replica(before[each]) for each in gone} | {_replica(self._pods[each]) for each in made}
             mine = tuple(each for each in gone if each in self._today)
@@ -126,8 +130,9 @@ class _Course:
         for pod in self._objects.of(POD):
             pods.setdefault(_owner(pod), []).append(pod)
         cliques = [
-            read_clique(each, [read_pod(pod) for pod in pods.get(each["metadata"]["uid"], ())])
+            read_clique(each, [read_pod(pod) for pod in pods.get(uid, ())], self._gone.get(uid, {}))
             for each in objects.of(POD_CLIQUE)
+            if (uid := each["metadata"]["uid"])
         ]
         groups, gangs = map(read_group, objects.of(POD_CLIQUE_SCALING_GROUP)), map(read_gang, objects.of(POD_GANG))
         return SetView(
