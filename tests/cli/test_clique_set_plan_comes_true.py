@@ -60,7 +60,9 @@ def draw(seed: int) -> tuple[JSONObject, JSONObject]:
     def made(images: list[str], replicas: int, sizes: list[int]) -> JSONObject:
         names = ("alone", "first", "second")
         cliques = [
-            clique(name, size, image, minAvailable=min(few, size), template={"rollingUpdate": how} if not grouped else {})
+            clique(
+                name, size, image, minAvailable=min(few, size), template={"rollingUpdate": how} if not grouped else {}
+            )
             for name, size, few, image, how in zip(names, sizes, least, images, rolling, strict=False)
         ]
         if grouped:
@@ -118,10 +120,13 @@ async def lived(world: CliqueWorld, seed: int) -> tuple[RolloutPlan, list[Turn],
     world.start()
     await world.apply(before)
     await world.settle(300)
-    change = [Document("change.yaml", {**POD_CLIQUE_SET.type_meta, "metadata": {"name": "w", "namespace": NS}, "spec": after}, POD_CLIQUE_SET)]
+    wanted: JSONObject = {**POD_CLIQUE_SET.type_meta, "metadata": {"name": "w", "namespace": NS}, "spec": after}
+    change = [Document("change.yaml", wanted, POD_CLIQUE_SET)]
     bad = frozenset({"w"}) if _BAD in str(after) else frozenset[str]()
     assumed = Assumptions(timedelta(seconds=_STARTS), failing=bad)
-    plan = await make_plan(world.client, HubAdmission(world.client, frozenset()), change, running().clock.now(), assumed)
+    plan = await make_plan(
+        world.client, HubAdmission(world.client, frozenset()), change, running().clock.now(), assumed
+    )
     (found,) = plan.rollouts
     events: list[Event] = []
     now = running().time

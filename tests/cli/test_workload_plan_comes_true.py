@@ -1,5 +1,6 @@
 """What a plan says of a federated workload is what then happens: which clusters' pods begin to change together, and in
-which order, who loses everything, and with which pods it ends. Over fleets, budgets, changes and failures drawn by chance.
+which order, who loses everything, and with which pods it ends. Over fleets, budgets, changes and failures drawn by
+chance.
 
 Waves are read from the pods in the simulated clusters, which know nothing of plans. Every pod takes the same time, as
 the plan assumes: when each would report, if they were different, no plan can know.
@@ -43,6 +44,7 @@ from echelon.hub.storage.store import Change
 from echelon.kube.client import EventType
 
 _REST = 600.0
+_ENDING = "deletionTimestamp"
 _PROPAGATION = "policy.karmada.io/v1alpha1"
 _VERSIONS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "CloneSet": "apps.kruise.io/v1alpha1"}
 Ends: TypeAlias = dict[str, tuple[int, int]]  # by cluster: pods, and those of the new image
@@ -74,8 +76,8 @@ def template(kind: str, image: str, replicas: int, strategy: JSONObject) -> JSON
 
 
 def strategy_of(random: Random, kind: str) -> JSONObject:
-    unavailable = random.choice([0, 1, 1, 2, 3, "25%", "50%"])
-    surge = random.choice([0, 0, 1, 2, "25%"])
+    unavailable = random.choice([0, 1, 1, 1, 2, "25%"])
+    surge = random.choice([0, 0, 0, 1, 2])
     partition = {"partition": random.choice([1, 2, 4])} if random.random() < 0.3 else {}
     if kind == "Deployment":
         rolling = {"maxUnavailable": unavailable, "maxSurge": surge if unavailable else surge or 1}
@@ -103,7 +105,7 @@ def policy(kind: str, meta: JSONObject, placement: JSONObject) -> JSONObject:
 def draw(seed: int) -> Draw:
     random = Random(f"workload plan {seed}")  # noqa: S311 - repeatable on purpose
     kind = random.choice(["Deployment", "Deployment", "CloneSet", "StatefulSet"])
-    names = [f"c{number}" for number in range(random.randint(2, 5))]
+    names = [f"c{number}" for number in range(random.randint(3, 6))]
     labels: dict[str, dict[str, str]] = {name: {"in": "yes"} for name in names}
     if len(names) > 3:
         labels[names[-1]]["in"] = "no"
@@ -120,7 +122,7 @@ def draw(seed: int) -> Draw:
         }
         strategy = {"type": "ProgressivePerGroup", "progressivePerGroup": settings}
         meta = {"echelon.dev/placement": "p", "echelon.dev/rollout-strategy": json.dumps(strategy)}
-    replicas = random.randint(2, 10)
+    replicas = random.randint(3, 12)
     rolling = strategy_of(random, kind)
     first = template(kind, "web:1", replicas, rolling)
     bound = policy(kind, meta, {} if meta else {"clusterAffinity": {"labelSelector": chosen}})
@@ -146,7 +148,11 @@ def observer(lived: Lived, name: str, now: Callable[[], float]) -> Callable[[Cha
             return
         meta = change.entry.object["metadata"]
         was = change.previous.object["metadata"] if change.previous is not None else None
-        if was is None or change.type is EventType.DELETED or ("deletionTimestamp" in meta) != ("deletionTimestamp" in was):
+        if (
+            was is None
+            or change.type is EventType.DELETED
+            or ("deletionTimestamp" in meta) != ("deletionTimestamp" in was)
+        ):
             lived.starts.setdefault(name, now())
 
     return committed

@@ -157,7 +157,7 @@ class RolloutPlans:
             subject,
             foreseen,
             change,
-            obstacles(subject, self._now),
+            obstacles(subject, self._now, foreseen.pods),
             longest(subject, self._now, foreseen),
             contents_of(before.subject if before is not None else None, subject, foreseen),
             after.note or (_BY_BUDGET if _is_coarse(entry, foreseen) else ""),

@@ -1,6 +1,7 @@
 """What a federated workload would do: its binding and all that its controller writes, walked with foreseen members."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -44,10 +45,8 @@ async def _documents(
     """Return what the controller of a binding writes, as it is."""
     namespace, name = view.key
     found: list[tuple[Kind[Any], JSONObject]] = [(RESOURCE_BINDING, document)]
-    try:
+    with suppress(NotFound):  # of a workload of which nobody was ever granted anything
         found.append((ROLLOUT_LEDGER, await client.get(ROLLOUT_LEDGER.untyped(), name, namespace)))
-    except NotFound:  # nobody was ever granted anything
-        pass
     stored = await client.list(CONTROLLER_REVISION.untyped(), namespace, labels=f"{BINDING_LABEL}={namespace}.{name}")
     found += [(CONTROLLER_REVISION, each) for each in stored.items]
     for cluster in view.works:

@@ -19,6 +19,7 @@ from echelon.api.podgangs import POD_GANG
 from echelon.engine.forecast.model import ALL_WELL, Assumptions, Ending, Forecast, Wave
 from echelon.engine.forecast.objects import Objects, condition
 from echelon.engine.plan import Plan
+from echelon.engine.pod_clique.accepting import NotAccepted
 from echelon.engine.pod_clique.names import REPLICA_INDEX
 from echelon.engine.pod_clique.outdated import outdated_pods, stand
 from echelon.engine.pod_clique.plan import plan
@@ -86,7 +87,9 @@ class _Course:
         if gone or made:
             touched = {_replica(before[each]) for each in gone} | {_replica(self._pods[each]) for each in made}
             mine = tuple(each for each in gone if each in self._today)
-            self._waves.append(Wave(self._clock - self._now, replicas=tuple(sorted(touched)), gone=mine, made=len(made)))
+            self._waves.append(
+                Wave(self._clock - self._now, replicas=tuple(sorted(touched)), gone=mine, made=len(made))
+            )
         for name, body in self._pods.items():
             if name not in self._due and _may_start(body):
                 self._start(name, body)
@@ -161,13 +164,16 @@ class _Course:
             missing = [each.index for each in standing.replicas if not each.available]
             if missing:
                 ending, message = Ending.WAITING, f"replicas that are not available: {', '.join(map(str, missing))}"
-            elif spec is None:
-                ending = Ending.BLOCKED
-            elif outdated and not spec.on_delete:
+            elif spec is None or (outdated and not spec.on_delete):
                 ending = Ending.BLOCKED
         revision = spec.generation_hash if spec is not None else view.set.status.current_generation_hash
         return Forecast(
-            revision, tuple(_turns(self._waves)), self._ends - self._now, ending, message, outdated=tuple(sorted(outdated))
+            revision,
+            tuple(_turns(self._waves)),
+            self._ends - self._now,
+            ending,
+            message,
+            outdated=tuple(sorted(outdated)),
         )
 
 
@@ -182,9 +188,7 @@ def _one(waves: Iterable[Wave]) -> Wave:
     found = list(waves)
     replicas = {each for wave in found for each in wave.replicas}
     gone = tuple(sorted(name for wave in found for name in wave.gone))
-    return Wave(
-        found[0].after, replicas=tuple(sorted(replicas)), gone=gone, made=sum(wave.made for wave in found)
-    )
+    return Wave(found[0].after, replicas=tuple(sorted(replicas)), gone=gone, made=sum(wave.made for wave in found))
 
 
 def _by_name(objects: Objects) -> dict[str, JSONObject]:

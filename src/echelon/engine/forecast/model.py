@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from echelon.engine.align.budgets import Budgets
 from echelon.engine.placement.decisions import GroupKey
 
 
@@ -82,8 +83,7 @@ class ClusterPods:
 class Pods:
     """The pods of a federated workload over all clusters."""
 
-    least_available: int  # that its budget promises
-    most: int
+    budgets: Budgets
     lowest: int  # of available pods on this way
     highest: int  # of pods
     clusters: tuple[ClusterPods, ...] = ()
@@ -107,8 +107,8 @@ class Forecast:
 
     @property
     def changes(self) -> bool:
-        """Whether any cluster gets or loses anything."""
-        return bool(self.waves or self.inspected or self.held)
+        """Whether any cluster gets or loses anything, or has pods that come to be outdated."""
+        return bool(self.waves or self.inspected or self.held or self.outdated)
 
     @property
     def starting(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Walks a federated workload into the future: asks the controller's plan, does what it says, lets members act, asks again.
+"""Walks a federated workload into the future: asks its controller's plan, does what it says, lets members act, and so on.
 
 Who may begin is for the walker, how many pods each may touch is for the budget that all of them share; both are in the
 plan, and nothing is known of either here. Members act at once and report at once; all that takes time is the start of a
@@ -98,7 +98,7 @@ def forecast_workload(
     interpreter, strategy, _ = aligned_as(view.template or {})
     if interpreter is None or strategy is None or len(view.targets.keys() | view.works.keys()) > MOST_CLUSTERS:
         return None
-    return _Course(view, Objects(documents), interpreter, now, play, assumed).run()
+    return _Course(view, Objects(documents), interpreter, now, play=play, assumed=assumed).run()
 
 
 @dataclass
@@ -118,6 +118,7 @@ class _Course:
         objects: Objects,
         interpreter: Interpreter,
         now: datetime,
+        *,
         play: Play,
         assumed: Assumptions,
     ) -> None:
@@ -202,7 +203,7 @@ class _Course:
         return bool(groups) and self._objects.patch(RESOURCE_BINDING, meta.name, meta.namespace, body)
 
     def _deliver(self) -> bool:
-        """Bring to clusters what their works say, and to the hub what they report; return whether there was anything."""
+        """Bring to clusters what their works say, and to the hub what they report; return whether anything is new."""
         moved = False
         works = self._view.works
         for name in [name for name in self._played if name not in works]:
@@ -234,7 +235,10 @@ class _Course:
         if known and known[0]["status"] == "True":
             applied["lastTransitionTime"] = known[0]["lastTransitionTime"]
         self._objects.patch(
-            WORK, name, namespace, {"status": {"conditions": [applied], "manifestStatuses": [{**told, "health": "Healthy"}]}}
+            WORK,
+            name,
+            namespace,
+            {"status": {"conditions": [applied], "manifestStatuses": [{**told, "health": "Healthy"}]}},
         )
 
     def _take_over(self, work: WorkView, seen: MemberView) -> None:
@@ -323,9 +327,10 @@ class _Course:
             wait, why = (decision.wait.value, decision.message) if decision is not None else ("", "")
             counts = each.before.total(), each.member.shape.total(), updated, each.member.available
             clusters.append(ClusterPods(name, *counts, wait, why if wait else ""))
-        least, most = (aligned.budgets.least_available, aligned.budgets.most_pods) if aligned is not None else (0, 0)
-        pods = Pods(least, most, self._lowest, self._highest, tuple(clusters))
-        return replace(told(rollout, self._waves, self._ends - self._now, ending), pods=pods)
+        found = told(rollout, self._waves, self._ends - self._now, ending)
+        if aligned is None:
+            return found
+        return replace(found, pods=Pods(aligned.budgets, self._lowest, self._highest, tuple(clusters)))
 
 
 _ANY: JSONObject = {"ordinal": 0, "version": "", "kind": "", "resource": "", "name": ""}
