@@ -166,6 +166,8 @@ class _Course:
                 ending, message = Ending.WAITING, f"replicas that are not available: {', '.join(map(str, missing))}"
             elif spec is None or (outdated and not spec.on_delete):
                 ending = Ending.BLOCKED
+            if isinstance(view.set.accepted, NotAccepted):
+                ending, message = Ending.BLOCKED, view.set.accepted.message
         revision = spec.generation_hash if spec is not None else view.set.status.current_generation_hash
         return Forecast(
             revision,

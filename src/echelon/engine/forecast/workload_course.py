@@ -1,4 +1,4 @@
-"""Walks a federated workload into the future: asks its controller's plan, does what it says, lets members act, and so on.
+"""Walks a federated workload into the future: asks its controller's plan, does what it says, lets members act.
 
 Who may begin is for the walker, how many pods each may touch is for the budget that all of them share; both are in the
 plan, and nothing is known of either here. Members act at once and report at once; all that takes time is the start of a
