@@ -102,6 +102,15 @@ def policy(kind: str, meta: JSONObject, placement: JSONObject) -> JSONObject:
     return made(_PROPAGATION, "PropagationPolicy", "web", NS, spec=spec, meta={"annotations": meta})
 
 
+def override(kind: str, name: str) -> JSONObject:
+    """Return a policy by which a cluster gets other pods than the rest, and knows templates by other hashes."""
+    field = {"path": "/spec/template/spec/terminationGracePeriodSeconds", "operator": "add", "value": 7}
+    rule = {"targetCluster": {"clusterNames": [name]}, "overriders": {"plaintext": [field]}}
+    selectors = [{"apiVersion": _VERSIONS[kind], "kind": kind, "name": "web"}]
+    spec = {"resourceSelectors": selectors, "overrideRules": [rule]}
+    return made(_PROPAGATION, "OverridePolicy", "web", NS, spec=spec)
+
+
 def draw(seed: int) -> Draw:
     random = Random(f"workload plan {seed}")  # noqa: S311 - repeatable on purpose
     kind = random.choice(["Deployment", "Deployment", "CloneSet", "StatefulSet"])
@@ -137,7 +146,8 @@ def draw(seed: int) -> Draw:
         other = "no" if labels[moved]["in"] == "yes" else "yes"
         change = [cluster(moved, **{"in": other}), *(change if random.random() < 0.5 else [])]
         bad = frozenset()
-    return Draw([*before, first, bound], change, bad)
+    others = [override(kind, names[0])] if random.random() < 0.25 else []
+    return Draw([*before, first, bound, *others], change, bad)
 
 
 def observer(lived: Lived, name: str, now: Callable[[], float]) -> Callable[[Change], None]:

@@ -193,7 +193,7 @@ class RolloutPlans:
 
     async def _foreseen(self, entry: RolloutKind, document: JSONObject, subject: Subject) -> Forecast:
         if entry.kind == RESOURCE_BINDING:
-            found: Forecast | None = await _foresee_workload(self._then, document, subject, self._now, self._assumed)
+            found: Forecast | None = await _foresee_workload(self._then, document, subject, self._fleet, self._assumed)
             if found is not None:
                 return found
         return forecast(subject, self._now, self._assumed)
