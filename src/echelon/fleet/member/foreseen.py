@@ -5,7 +5,7 @@ that takes time but the start of a pod: caches, ReplicaSets that lag behind, pod
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -298,4 +298,8 @@ class _StatefulSet:
         return None, None
 
 
-_CONTROLLERS = {Family.DEPLOYMENT: _Deployment, Family.CLONE_SET: _CloneSet, Family.STATEFUL_SET: _StatefulSet}
+_CONTROLLERS: dict[Family, Callable[[_Pods, bool], _Controller]] = {
+    Family.DEPLOYMENT: _Deployment,
+    Family.CLONE_SET: _CloneSet,
+    Family.STATEFUL_SET: _StatefulSet,
+}
