@@ -79,6 +79,8 @@ BUDGETS: Mapping[str, Budget] = {
     "crashes of federated workloads on a cluster": Budget(8, 1, 15),
     "propagation": Budget(8, 1, 15),
     "plans": Budget(2, 1, 30),
+    "plans of workloads": Budget(2, 1, 30),
+    "plans of clique sets": Budget(2, 1, 20),
     "pod cliques": Budget(6, 1.5, 30),
     "pod clique sets": Budget(2, 1, 30),
     "crashes of pod clique sets": Budget(4, 1, 30),

@@ -236,12 +236,13 @@ def test_a_capture_that_is_none_ends_with_2(tmp_path: Path) -> None:
         assert (result.exit_code, said in result.output) == (2, True), result.output
 
 
-def test_sets_of_cliques_say_that_their_order_is_not_worked_out(plan: Callable[..., Result]) -> None:
+def test_a_new_set_of_cliques_tells_how_many_pods_come(plan: Callable[..., Result]) -> None:
     container = {"name": "main", "image": "a:1"}
-    clique = {"name": "a", "spec": {"roleName": "a", "replicas": 1, "podSpec": {"containers": [container]}}}
-    gang = made("grove.io/v1alpha1", "PodCliqueSet", "w", NS, spec={"replicas": 1, "template": {"cliques": [clique]}})
-    said = " ".join(plan(gang).output.split())
-    assert "in which order its pods are replaced is not worked out here" in said
+    clique = {"name": "a", "spec": {"roleName": "a", "replicas": 3, "podSpec": {"containers": [container]}}}
+    gang = made("grove.io/v1alpha1", "PodCliqueSet", "w", NS, spec={"replicas": 2, "template": {"cliques": [clique]}})
+    assert "wave 1     at once  replicas 0, 1: 0 pods go, 6 come" in plan(gang).output
+    (rollout,) = planned(plan, gang)["rollouts"]
+    assert [(each["replicas"], each["podsGone"], each["podsMade"]) for each in rollout["waves"]] == [([0, 1], [], 6)]
 
 
 def test_explain_takes_the_same_files_and_shows_who_comes_and_goes(captured: Path, tmp_path: Path) -> None:

@@ -18,11 +18,9 @@ from tests.cli.plan_world import (
     START_SECONDS,
     PlanWorld,
     cluster,
-    deployment,
     documents,
     fleet,
     loop_of,
-    made,
     plan_world,
     policy,
     strategy_of,
@@ -30,10 +28,8 @@ from tests.cli.plan_world import (
 )
 
 from echelon.api.base import JSONObject
-from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.policy import POLICY
-from echelon.api.rollout_ledger import ROLLOUT_LEDGER
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.cli.plan_document import document_of
 from echelon.cli.plan_rollouts import RolloutPlan
@@ -41,7 +37,6 @@ from echelon.engine.forecast.model import Assumptions, Ending
 from echelon.fleet.member.trouble import ImageError, Script
 from echelon.fleet.rehearsal.chronicle import Chronicle, RolloutName, Story, waves_of
 
-PROPAGATION = "policy.karmada.io/v1alpha1"
 _EVERYWHERE: JSONObject = {"type": "All"}
 _REST = 600.0  # seconds: longer than a rollout everywhere at once
 
@@ -139,50 +134,3 @@ def test_the_predicted_waves_are_the_waves_that_happen(lives: Lives) -> None:
             ending = plan.forecast.ending
             assert (ending is Ending.COMPLETE) == (story.done is not None and not story.blocked), (told, ending)
             assert (ending is Ending.STOPPED) == (story.blocked == "MaxFailuresExceeded"), (told, ending)
-
-
-def test_of_a_federated_workload_it_is_predicted_who_gets_it_and_not_when() -> None:
-    names = ["c0", "c1", "c2"]
-    template = deployment("web:1", replicas=6)
-    template["metadata"] |= {"namespace": NS, "uid": "template", "generation": 1}
-    listed = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in names]
-    dividing = {
-        "replicaSchedulingType": "Divided",
-        "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"staticWeightList": listed},
-    }
-    spec = {
-        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
-        "placement": {"clusterAffinity": {"clusterNames": names}, "replicaScheduling": dividing},
-    }
-    before = [
-        *fleet({name: {} for name in names}),
-        template,
-        made(PROPAGATION, "PropagationPolicy", "web", NS, spec=spec),
-    ]
-
-    async def life() -> tuple[RolloutPlan, Story]:
-        async with plan_world(before) as here:
-            await here.rehearsal.start_controllers()
-            await asyncio.sleep(_REST)
-            new = deployment("web:2", replicas=6)
-            new["metadata"]["namespace"] = NS
-            change = documents(new)
-            plan = await here.plan(change, Assumptions())
-            assert document_of(plan) == document_of(await here.plan_with_hub(change, Assumptions()))
-            (found,) = plan.rollouts
-            rollout = RolloutName(RESOURCE_BINDING.resource, NS, found.after.metadata.name)
-            chronicle = Chronicle(here.rehearsal.loop.time, [rollout])
-            chronicle.know(each.object for each in here.rehearsal.hub.store.list(ROLLOUT_LEDGER.resource).entries)
-            here.rehearsal.hub.store.on_commit(chronicle.committed)
-            await here.make(plan)
-            await asyncio.sleep(2 * _REST)
-            return found, chronicle.of(rollout)
-
-    loop = loop_of(0)
-    try:
-        plan, story = loop.run_until_complete(life())
-    finally:
-        loop.close()
-    assert plan.forecast.starting == set(story.starts) == set(names)
-    assert "the budget of pods" in plan.note

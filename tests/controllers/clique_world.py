@@ -22,6 +22,7 @@ from echelon.fleet.loop import run, running
 from echelon.fleet.member.clone import clone_cluster
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import NodeShape, Pace, Profile
+from echelon.fleet.member.trouble import Script
 from echelon.hub.client import InProcessClient
 from echelon.hub.controllers import run_controllers
 from echelon.hub.server import ROOT
@@ -32,6 +33,7 @@ from tests.controllers.strict import STRICT, end
 
 NS = "apps"
 STEADY = Pace(spread=0)
+WELL = Script()
 SETTINGS: ControllerSettings = replace(STRICT, init_image="wait")
 
 
@@ -205,10 +207,10 @@ def is_ready(pod: JSONObject) -> bool:
 
 @asynccontextmanager
 async def clique_world(
-    nodes: Sequence[NodeShape] = (NodeShape(), NodeShape()), pace: Pace = STEADY
+    nodes: Sequence[NodeShape] = (NodeShape(), NodeShape()), pace: Pace = STEADY, script: Script = WELL
 ) -> AsyncIterator[CliqueWorld]:
     cluster = await clone_cluster("c1", clock=running().clock.now, seed=1, groups=(GROUP, GANGS))
-    member = Member(Profile("c1", nodes=tuple(nodes), pace=pace), cluster)
+    member = Member(Profile("c1", nodes=tuple(nodes), pace=pace, script=script), cluster)
     client, log = InProcessClient(cluster, ROOT), PodLog()
     await client.create(NAMESPACE.untyped(), {"metadata": {"name": NS}})
     await member.start()

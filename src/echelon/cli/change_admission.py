@@ -7,30 +7,25 @@ and refusals are the hub's own. Without one, the schemas and rules that Echelon 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.crd import crd
 from echelon.api.json_equality import is_same
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
 from echelon.cli.change_files import Document
 from echelon.engine.merge_patch import merge_difference
-from echelon.hub.catalogue.resources import Resource, builtin_resources, custom_resources
-from echelon.hub.cluster import LogicalCluster
-from echelon.hub.kinds.builtin import strategy_of
-from echelon.hub.server import ROOT, memory_cluster
-from echelon.hub.verbs.admission import Request, Target, admit_body, validate
 from echelon.kube.client import Client, MergePatch, Reader, WriteOptions
 from echelon.kube.errors import ApiError, Forbidden, NotFound
+from echelon.rollouts.on_demand import on_demand
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 _MANAGER = "echelon-plan"
+_admit_offline = on_demand("echelon.cli.offline_admission", "admit_offline")  # who has a hub needs no rules of one
 # Beside what the hub refuses, these are no fault of the object.
 _DRY_RUN = WriteOptions(dry_run=True, field_manager=_MANAGER)
 
@@ -97,23 +92,8 @@ class OfflineAdmission:
 
     async def admit(self, kind: Kind[Any], key: Key, before: JSONObject | None, after: JSONObject) -> JSONObject:
         """Return the object as a hub with Echelon's own definitions would store it."""
-        resource = _resource(kind)
-        admitted = admit_body(resource, after, Request(ROOT, field_validation="Ignore"))
-        if kind.builtin:  # some of its defaults depend on other fields, and are in no schema
-            strategy = strategy_of(resource)
-            if before is None:
-                strategy.prepare_create(_nowhere(), admitted, ROOT)
-            else:
-                strategy.prepare_update(_nowhere(), admitted, before, ROOT)
-        validate(Target(resource, key.namespace, key.name), admitted, before)
-        meta = admitted["metadata"]
-        old = before["metadata"] if before is not None else {}
-        changed = before is None or not is_same(_content(before), _content(admitted))
-        meta["generation"] = old.get("generation", 0) + changed
-        meta.setdefault("uid", old.get("uid") or f"planned-{kind.singular}-{key.namespace}-{key.name}")
-        if status := (before or {}).get("status"):
-            admitted["status"] = status
-        return admitted
+        found: JSONObject = _admit_offline(kind, key, before, after)
+        return found
 
 
 async def apply_files(reader: Reader, documents: Sequence[Document], admission: Admission) -> list[Changed]:
@@ -193,7 +173,8 @@ def _last_applied(before: JSONObject) -> Any:
         return None
 
 
-def _content(document: JSONObject) -> JSONObject:
+def content_of(document: JSONObject) -> JSONObject:
+    """Return what a generation counts."""
     return {name: value for name, value in document.items() if name not in ("metadata", "status", "apiVersion", "kind")}
 
 
@@ -201,17 +182,4 @@ def _wanted(document: JSONObject) -> JSONObject:
     """Return what people decide of an object."""
     meta = document["metadata"]
     notes = {name: value for name, value in (meta.get("annotations") or {}).items() if name != _LAST_APPLIED}
-    return {**_content(document), "labels": meta.get("labels") or {}, "annotations": notes}
-
-
-@cache
-def _nowhere() -> LogicalCluster:
-    """Return a cluster that has nothing, for habits of kinds that ask for the time or a name."""
-    return memory_cluster(seed=0)
-
-
-@cache
-def _resource(kind: Kind[Any]) -> Resource:
-    if kind.builtin:
-        return next(each for each in builtin_resources() if each.kind == kind)
-    return next(each for each in custom_resources(crd(kind)) if each.kind.version == kind.version)
+    return {**content_of(document), "labels": meta.get("labels") or {}, "annotations": notes}

@@ -11,7 +11,7 @@ from echelon.cli.plan_rollouts import ContentChange, RolloutPlan
 from echelon.cli.plan_views import as_yaml
 from echelon.engine.forecast.difference import difference
 from echelon.engine.forecast.membership import MembershipChange
-from echelon.engine.forecast.model import Forecast, Wave
+from echelon.engine.forecast.model import Forecast, Pods, Wave
 from echelon.engine.forecast.placements import PlacementForecast
 from echelon.engine.placement.decisions import GroupKey
 
@@ -101,6 +101,32 @@ def forecast(foreseen: Forecast) -> JSONObject:
         "removalsHeld": list(foreseen.held),
         "waiting": list(foreseen.waiting),
         "failed": list(foreseen.failed),
+        "pods": None if foreseen.pods is None else _pods(foreseen.pods),
+        "outdatedPods": list(foreseen.outdated),
+    }
+
+
+def _pods(pods: Pods) -> JSONObject:
+    budgets = pods.budgets
+    return {
+        "total": budgets.total,
+        "leastAvailable": budgets.least_available,
+        "most": budgets.most_pods,
+        "keptOld": budgets.partition,
+        "lowestAvailable": pods.lowest,
+        "highest": pods.highest,
+        "clusters": [
+            {
+                "cluster": each.cluster,
+                "podsBefore": each.before,
+                "pods": each.pods,
+                "updated": each.updated,
+                "available": each.available,
+                "wait": each.wait,
+                "message": each.message,
+            }
+            for each in pods.clusters
+        ],
     }
 
 
@@ -112,6 +138,9 @@ def _wave(wave: Wave) -> JSONObject:
             {"cluster": each.cluster, "placement": each.placement, "group": _group(each.group)} for each in wave.starts
         ],
         "removals": list(wave.removals),
+        "replicas": list(wave.replicas),
+        "podsGone": list(wave.gone),
+        "podsMade": wave.made,
     }
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER_SET_BINDING
-from echelon.api.grove import POD_CLIQUE_SET
 from echelon.api.keys import Key
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION
 from echelon.api.placement_rule import PLACEMENT_RULE
@@ -130,13 +129,8 @@ def _concern(
 
 
 def _notes(fleet: FleetPlan, changed: Sequence[Changed]) -> tuple[str, ...]:
-    # Which of its pods a set replaces, and when, depends on pods, which come and go while it does.
-    sets = [each for each in changed if each.kind == POD_CLIQUE_SET and each.differs]
-    notes = tuple(
-        f"{each.document.title}: in which order its pods are replaced is not worked out here" for each in sets
-    )
     if not fleet.unseen:
-        return notes
+        return ()
     about = "who would be chosen cannot be told, and clusters are those of the present decisions"
     asked = [each for each in changed if each.kind == PLACEMENT]
-    return (*notes, f"{about}: {fleet.unseen}" if asked else f"not all of the fleet can be seen: {fleet.unseen}")
+    return (f"{about}: {fleet.unseen}" if asked else f"not all of the fleet can be seen: {fleet.unseen}",)

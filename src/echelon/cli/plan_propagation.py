@@ -17,6 +17,7 @@ from echelon.api.placement import PLACEMENT
 from echelon.api.propagation import CLUSTER_PROPAGATION_POLICY, PROPAGATION_POLICY
 from echelon.api.rollout import RolloutStrategy
 from echelon.cli.plan_fleet import FleetPlan
+from echelon.engine.merge_patch import merged
 from echelon.engine.plan import Create, Patch
 from echelon.engine.workload.affinity import affinity_match
 from echelon.engine.workload.choosing import Chosen, Standing, choose, follow
@@ -94,7 +95,7 @@ async def _binding(
             made = {**body["metadata"], "namespace": namespace, "uid": f"planned-{body['metadata']['name']}"}
             return {**RESOURCE_BINDING.type_meta, **body, "metadata": {**made, "generation": 1}}
         if isinstance(action, Patch) and action.kind == RESOURCE_BINDING and not action.subresource:
-            return _patched(wire, action.body)
+            return merged(wire, action.body)
     return None
 
 
@@ -139,16 +140,3 @@ def _standing(fleet: FleetPlan, namespace: str, listed: frozenset[str], having: 
         unbound = (listed | having) - fleet.bound(namespace)
         strange = frozenset(each for each in unbound if each in listed or each in fleet.clusters)
     return Standing(having, strange, fleet.spared(having))
-
-
-def _patched(document: JSONObject, patch: JSONObject) -> JSONObject:
-    """Return a document with a merge patch applied."""
-    found = dict(document)
-    for name, value in patch.items():
-        if value is None:
-            found.pop(name, None)
-        elif isinstance(value, dict) and isinstance(found.get(name), dict):
-            found[name] = _patched(found[name], value)
-        else:
-            found[name] = value
-    return found

@@ -26,8 +26,11 @@ from echelon.engine.rollout.subject import Subject
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
 from echelon.rollouts.kinds import ROLLOUT_KINDS, RolloutKind, readable
+from echelon.rollouts.on_demand import on_demand
 from echelon.rollouts.reading import Found
 
+_foresee_workload = on_demand("echelon.cli.plan_workloads", "foresee_workload")  # few plans have one
+_foresee_set = on_demand("echelon.cli.plan_clique_sets", "foresee_set")
 _BY_BUDGET = "a wave has the clusters that may begin; when each does is for the budget of pods that all of them share"
 
 
@@ -134,16 +137,16 @@ class RolloutPlans:
         key = Key(meta["namespace"], meta["name"])
         with readable(entry.kind, document):
             after = await entry.read(self._then, document, self._now)
-        before = await self._before(entry, key)
+        before, was = await self._before(entry, key)
         if entry.kind == POD_CLIQUE_SET:
-            return None
+            return await self._set_plan(document, was, before, after) if concern.of(entry.kind, key) else None
         subject = self._informed(after.subject, before.subject if before is not None else None)
-        foreseen = forecast(subject, self._now, self._assumed)
+        foreseen = await self._foreseen(entry, document, subject)
         change = membership_change(groups_of(before.subject if before is not None else None), groups_of(subject))
         asked = concern.of(entry.kind, key) or (
             after.template is not None and concern.of(after.kind, Key(key.namespace, after.name))
         )
-        caused = bool(change) or _differs(before, after)
+        caused = bool(change) or _differs(before, after) or _is_resized(entry, was, document)
         if not asked and not caused:
             return None
         return RolloutPlan(
@@ -154,20 +157,54 @@ class RolloutPlans:
             subject,
             foreseen,
             change,
-            obstacles(subject, self._now),
+            obstacles(subject, self._now, foreseen.pods),
             longest(subject, self._now, foreseen),
             contents_of(before.subject if before is not None else None, subject, foreseen),
-            after.note or (_BY_BUDGET if entry.kind == RESOURCE_BINDING and foreseen.starting else ""),
+            after.note or (_BY_BUDGET if _is_coarse(entry, foreseen) else ""),
             caused,
         )
 
-    async def _before(self, entry: RolloutKind, key: Key) -> Found | None:
+    async def _set_plan(
+        self, document: JSONObject, was: JSONObject, before: Found | None, after: Found
+    ) -> RolloutPlan | None:
+        """Return what a PodCliqueSet would do with its pods, which are all in one cluster."""
+        note = after.note
+        try:
+            foreseen: Forecast = await _foresee_set(self._then, document, self._now, self._assumed)
+        except Forbidden as error:
+            note, foreseen = f"which pods are replaced cannot be told: {error}", Forecast(after.subject.revision)
+        old = before.subject if before is not None else None
+        template, content = (each.get("spec", {}).get("template") for each in (was, document))
+        contents = () if template == content else (ContentChange((), old.revision if old else "", template, content),)
+        meta = document["metadata"]
+        return RolloutPlan(
+            POD_CLIQUE_SET,
+            meta["name"],
+            meta["namespace"],
+            old,
+            after.subject,
+            foreseen,
+            membership_change(groups_of(None), groups_of(None)),
+            longest=None,
+            contents=contents,
+            note=note,
+            caused=was.get("spec") != document["spec"],
+        )
+
+    async def _foreseen(self, entry: RolloutKind, document: JSONObject, subject: Subject) -> Forecast:
+        if entry.kind == RESOURCE_BINDING:
+            found: Forecast | None = await _foresee_workload(self._then, document, subject, self._fleet, self._assumed)
+            if found is not None:
+                return found
+        return forecast(subject, self._now, self._assumed)
+
+    async def _before(self, entry: RolloutKind, key: Key) -> tuple[Found | None, JSONObject]:
         try:
             document = await self._now_.get(entry.kind.untyped(), key.name, key.namespace)
         except NotFound:
-            return None
+            return None, {}
         with readable(entry.kind, document):
-            return await entry.read(self._now_, document, self._now)
+            return await entry.read(self._now_, document, self._now), document
 
     def _informed(self, subject: Subject, before: Subject | None) -> Subject:
         """Return a subject with what the controller knows of its clusters, as far as that can be seen.
@@ -239,6 +276,18 @@ def _may_concern(entry: RolloutKind, document: JSONObject, concern: Concern) -> 
 def _templates(entry: RolloutKind, document: JSONObject) -> Iterable[tuple[Kind[Any], str]]:
     resource = (document.get("spec") or {}).get("resource") or {}
     return [(kind, str(resource.get("name"))) for kind in entry.templates if kind.kind == resource.get("kind")]
+
+
+def _is_coarse(entry: RolloutKind, foreseen: Forecast) -> bool:
+    """Whether only the order is told in which clusters may begin, and not what their budget lets them do."""
+    return entry.kind == RESOURCE_BINDING and foreseen.pods is None and bool(foreseen.starting)
+
+
+def _is_resized(entry: RolloutKind, before: JSONObject, after: JSONObject) -> bool:
+    """Whether clusters are to have other numbers of pods."""
+    if entry.kind != RESOURCE_BINDING:
+        return False
+    return bool(before.get("spec", {}).get("clusters") != after["spec"].get("clusters"))
 
 
 def _differs(before: Found | None, after: Found) -> bool:

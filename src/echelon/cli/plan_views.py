@@ -8,13 +8,14 @@ from datetime import timedelta
 import yaml
 
 from echelon.api.base import JSONObject
+from echelon.api.grove import POD_CLIQUE_SET
 from echelon.cli.change_admission import Changed
 from echelon.cli.plan_making import ChangePlan
 from echelon.cli.plan_rollouts import ContentChange, RolloutPlan
 from echelon.cli.terminal import style
 from echelon.engine.forecast.difference import difference
 from echelon.engine.forecast.membership import MembershipChange
-from echelon.engine.forecast.model import Ending, Wave
+from echelon.engine.forecast.model import Ending, Pods, Wave
 from echelon.engine.forecast.obstacles import Obstacle
 from echelon.engine.forecast.placements import PlacementForecast
 from echelon.engine.placement.decisions import GroupKey
@@ -130,14 +131,50 @@ def _rollout(plan: RolloutPlan, *, everything: bool) -> Iterator[str]:
     if foreseen.held:
         head = f"    - {len(foreseen.held):>4} lose their {plan.after.noun} when somebody approves of it: "
         yield from (style(line, fg="red") for line in _members(head, foreseen.held, everything=everything))
+    if foreseen.pods is not None:
+        yield from _pods(foreseen.pods, everything=everything)
+    if foreseen.outdated:
+        yield from _members(
+            f"    {len(foreseen.outdated)} pods stay outdated: ", foreseen.outdated, everything=everything
+        )
     yield from _wrapped(_duration(plan), "    ")
     yield from _obstacles(plan.obstacles)
     for content in plan.contents:
         yield from _content(content, foreseen.revision, everything=everything)
 
 
+def _pods(pods: Pods, *, everything: bool) -> Iterator[str]:
+    """Walk the lines that tell of the pods of a federated workload."""
+    budgets, clusters = pods.budgets, pods.clusters
+    kept = (
+        f"{budgets.least_available} to {budgets.most_pods}" if budgets.surge else f"at least {budgets.least_available}"
+    )
+    updated, there = sum(each.updated for each in clusters), sum(each.pods for each in clusters)
+    text = f"{kept} of {budgets.total} pods are there all the time; in the end {updated} of {there} have the template"
+    yield from _wrapped(text, "    ")
+    waiting = [each for each in clusters if each.wait]
+    for each in waiting if everything else waiting[:_NAMES]:
+        yield from _wrapped(f"{each.cluster}: {each.updated} of {each.pods}, {each.message}", "      ")
+    if not everything and len(waiting) > _NAMES:
+        yield f"      and {len(waiting) - _NAMES} more clusters that wait"
+
+
+def _turns(found: Sequence[Wave], *, everything: bool) -> Iterator[str]:
+    """Walk the lines that tell which replicas of a PodCliqueSet have their turn."""
+    shown = found if everything or len(found) <= _MOST_WAVES else found[: _MOST_WAVES - 2]
+    for number, wave in enumerate(shown, start=1):
+        which = "replica" if len(wave.replicas) == 1 else "replicas"
+        names = ", ".join(map(str, wave.replicas[:_NAMES])) + (" and more" if len(wave.replicas) > _NAMES else "")
+        counts = f"{_count(len(wave.gone), 'pod goes', 'pods go')}, {_count(wave.made, 'comes', 'come')}"
+        head = f"    wave {number:<3} {_after(wave.after):>9}  {which} {names}: {counts}"
+        yield from _members(f"{head}: ", wave.gone, everything=True) if everything and wave.gone else [head]
+    if left := found[len(shown) :]:
+        yield f"    ... {_count(len(left), 'more wave')}, the last one {_after(left[-1].after)}"
+
+
 def waves(found: Sequence[Wave], *, everything: bool = False) -> Iterator[str]:
     """Walk the lines that tell the waves."""
+    yield from _turns([each for each in found if each.replicas], everything=everything)
     starting = [(number, wave) for number, wave in enumerate(found, start=1) if wave.starts]
     shown = starting if everything or len(starting) <= _MOST_WAVES else starting[: _MOST_WAVES - 2]
     for number, wave in shown:
@@ -160,8 +197,9 @@ def _duration(plan: RolloutPlan) -> str:
     if foreseen.ending is Ending.EMPTY:
         return "no cluster is to have it"
     if not foreseen.waves:
-        return "no cluster gets anything" + (f": {foreseen.message}" if foreseen.message else "")
-    if not foreseen.starting:
+        nobody = "no pod goes or comes" if plan.kind == POD_CLIQUE_SET else "no cluster gets anything"
+        return nobody + (f": {foreseen.message}" if foreseen.message else "")
+    if not foreseen.starting and not any(wave.replicas for wave in foreseen.waves):
         return "nobody gets anything, and what is removed is removed at once"
     most = f"at most {elapsed(plan.longest)}" if plan.longest is not None else "with no limit"
     least = elapsed(foreseen.ends) if foreseen.ends else "no time beside that of the clusters"
@@ -187,7 +225,7 @@ def _obstacles(found: Sequence[Obstacle]) -> Iterator[str]:
 
 def _content(content: ContentChange, revision: str, *, everything: bool) -> Iterator[str]:
     had = f"{content.revision} -> {revision}" if content.revision else f"new: {revision}"
-    yield f"    {_count(len(content.clusters), 'cluster')}, {had}"
+    yield f"    {_count(len(content.clusters), 'cluster')}, {had}" if content.clusters else f"    {had}"
     if not content.known:
         yield "      (what they have now is in no stored revision)"
         return

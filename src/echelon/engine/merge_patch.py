@@ -3,7 +3,7 @@
 A merge patch has no word for null but "remove this", so a field that is null is a field that is not there.
 """
 
-from echelon.api.base import JSONObject
+from echelon.api.base import JSON, JSONObject
 from echelon.api.json_equality import is_same
 
 
@@ -23,3 +23,18 @@ def merge_difference(before: JSONObject, after: JSONObject, *, empty_is_absent: 
         elif not empty_is_absent or value not in ({}, []) or old:
             patch[name] = value
     return patch
+
+
+def merged(document: JSONObject, patch: JSONObject) -> JSONObject:
+    """Return a document with a patch merged into it."""
+    found = dict(document)
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = _merged(found.get(name), value)
+    return found
+
+
+def _merged(old: JSON, new: JSON) -> JSON:
+    return merged(old if isinstance(old, dict) else {}, new) if isinstance(new, dict) else new

@@ -17,19 +17,15 @@ from echelon.api.karmada import RESOURCE_BINDING, WORK, ResourceBinding
 from echelon.api.kinds import Kind
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, ClusterGrant, RolloutLedgerStatus
-from echelon.engine.align import BadStrategy, Wait
+from echelon.engine.align import Wait
 from echelon.engine.conditions import find_condition
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision
-from echelon.engine.rollout.subject import Subject
-from echelon.engine.workload.alignment import Alignment
-from echelon.engine.workload.conditions import HELD, PROGRESSING
 from echelon.engine.workload.deciding import REMOVAL_HELD
 from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY
-from echelon.engine.workload.plan import aligned_as, refusal_of
 from echelon.engine.workload.propagating import SCHEDULED
-from echelon.engine.workload.subject import ALL_AT_ONCE, holdings_of, passed_through, subject_of
-from echelon.engine.workload.templates import Templates
+from echelon.engine.workload.standing import standing_of
+from echelon.engine.workload.subject import ALL_AT_ONCE
 from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
@@ -45,6 +41,12 @@ _UNSEEN = "the works of the clusters cannot be read, so what their agents say of
 
 async def read_workload(client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None) -> Found:
     """Return a binding with everything around it."""
+    view, unseen = await read_workload_view(client, document)
+    return replace(found_workload(view, now), note=unseen)
+
+
+async def read_workload_view(client: Reader, document: JSONObject) -> tuple[WorkloadView, str]:
+    """Return what is known of a binding, and what of it may not be seen."""
     binding = msgspec.convert(document, ResourceBinding)
     meta, resource = binding.metadata, binding.spec.resource
     kind = next((each for each in TEMPLATES if each.kind == resource.kind), None)
@@ -67,7 +69,7 @@ async def read_workload(client: Reader, document: JSONObject, now: datetime, mem
         unreachable=_unreachable(ledger),
         outcomes=outcomes_of(meta, binding.status.conditions),
     )
-    return replace(found_workload(view, now), note=unseen)
+    return view, unseen
 
 
 def found_workload(view: WorkloadView, now: datetime) -> Found:
@@ -75,7 +77,7 @@ def found_workload(view: WorkloadView, now: datetime) -> Found:
     resource = view.binding.spec.resource
     kind = view.template_kind or RESOURCE_BINDING
     named = Template(kind, resource.name) if view.template_kind is not None else None
-    found = Found(_subject(view, now), template=named, losing=_losing(view.binding))
+    found = Found(standing_of(view, now).subject, template=named, losing=_losing(view.binding))
     if view.ledger is None:
         return found
     status = view.ledger.status
@@ -95,34 +97,6 @@ def describe_images(revision: StoredRevision) -> JSONObject:
     """Return what a list of revisions says of one: its images."""
     images = dict.fromkeys(images_of((revision.content or {}).get("template")))
     return {"images": ", ".join(images) or None}
-
-
-def _subject(view: WorkloadView, now: datetime) -> Subject:
-    interpreter, strategy, _ = aligned_as(view.template or {})
-    templates = Templates.of(view.template or {}, interpreter, view.revisions, view.override)
-    problem = refusal_of(view)
-    if problem is None and view.template is None:
-        resource = view.binding.spec.resource
-        gone = f"there is no {resource.kind} {resource.name}: it is taken off every cluster"
-        problem = "", gone if view.template_kind is not None else _held(view.binding)
-    if interpreter is not None and strategy is not None:
-        try:
-            alignment = Alignment.of(view, templates, interpreter, strategy)
-        except BadStrategy as error:
-            return replace(subject_of(view, templates, {}), problem=f"{interpreter.strategy_path}.{error}")
-        subject = subject_of(view, templates, holdings_of(alignment, alignment.as_it_is(now).round, now))
-    else:
-        subject = subject_of(view, templates, passed_through(view, templates))
-    said = problem[1] if problem is not None else _held(view.binding)
-    return replace(subject, problem=said) if said else subject
-
-
-def _held(binding: ResourceBinding) -> str:
-    """Return why the controller sends nothing, also where that is not known here: overrides are for few to read."""
-    progressing = find_condition(binding.status.conditions, PROGRESSING)
-    if progressing is None or progressing.reason != HELD:
-        return ""
-    return progressing.message if progressing.observed_generation == binding.metadata.generation else ""
 
 
 def _pods(cluster: ClusterGrant, title: str) -> ObjectLine:

@@ -164,18 +164,11 @@ class _Course:
         """Let somebody approve the groups that wait for that; return whether there were any."""
         if not self._assumed.approving:
             return False
-        awaited = [
-            approval_name(replace(entry.group, placement=entry.group.placement or ref.name))
-            for ref in rollout.references
-            for entry in ref.cluster_decisions
-            if entry.wait is Wait.APPROVAL
-        ]
-        if not awaited:
+        groups, said = approvals_of(rollout)
+        if not groups:
             return False
         meta = self._subject.metadata
-        groups = list(dict.fromkeys(awaited))
-        said = approve(rollout.revision, groups, meta.annotations.get(APPROVED, ""))
-        annotations = {**meta.annotations, **{name: value for name, value in said.items() if value is not None}}
+        annotations = {**meta.annotations, **said}
         self._subject = replace(self._subject, metadata=msgspec.structs.replace(meta, annotations=annotations))
         self._approvals += groups
         return True
@@ -200,23 +193,49 @@ class _Course:
         return holding is not None and holding.terminating
 
     def _told(self, rollout: Rollout, ending: Ending | None = None) -> Forecast:
-        blocked = [ref.decision for ref in rollout.references if ref.decision is not None and ref.decision.blocked]
-        errors = [ref.allocation.error.message for ref in rollout.references if ref.allocation.error]
-        message = next((each.blocked_message for each in blocked), "")
-        message = rollout.malformed or rollout.not_stored or "; ".join(errors) or message
-        entries = list(rollout.cluster_decisions)
         last = self._waves[-1].after if self._waves else timedelta()
-        return Forecast(
-            rollout.revision,
-            tuple(self._waves),
-            max(self._clock - self._now, last),
-            ending or _ending(rollout, message, breach=any(each.breach for each in blocked)),
-            message,
-            self._inspected,
-            tuple(entry.cluster for entry in entries if entry.phase is Phase.TO_APPLY),
-            tuple(entry.cluster for entry in entries if entry.failed),
-            tuple(sorted(rollout.allocations.removal.held)),
-        )
+        return told(rollout, self._waves, max(self._clock - self._now, last), ending, self._inspected)
+
+
+def approvals_of(rollout: Rollout) -> tuple[list[str], dict[str, str]]:
+    """Return the groups that wait for somebody to approve them, and the annotations that do so."""
+    awaited = [
+        approval_name(replace(entry.group, placement=entry.group.placement or ref.name))
+        for ref in rollout.references
+        for entry in ref.cluster_decisions
+        if entry.wait is Wait.APPROVAL
+    ]
+    if not awaited:
+        return [], {}
+    groups = list(dict.fromkeys(awaited))
+    said = approve(rollout.revision, groups, rollout.subject.metadata.annotations.get(APPROVED, ""))
+    return groups, {name: value for name, value in said.items() if value is not None}
+
+
+def told(
+    rollout: Rollout,
+    waves: Iterable[Wave],
+    ends: timedelta,
+    ending: Ending | None = None,
+    inspected: tuple[str, ...] = (),
+) -> Forecast:
+    """Return the forecast of a rollout that has come to its end; where it was cut short, `ending` says so."""
+    blocked = [ref.decision for ref in rollout.references if ref.decision is not None and ref.decision.blocked]
+    errors = [ref.allocation.error.message for ref in rollout.references if ref.allocation.error]
+    message = next((each.blocked_message for each in blocked), "")
+    message = rollout.malformed or rollout.not_stored or "; ".join(errors) or message
+    entries = list(rollout.cluster_decisions)
+    return Forecast(
+        rollout.revision,
+        tuple(waves),
+        ends,
+        ending or _ending(rollout, message, breach=any(each.breach for each in blocked)),
+        message,
+        inspected,
+        tuple(entry.cluster for entry in entries if entry.phase is Phase.TO_APPLY),
+        tuple(entry.cluster for entry in entries if entry.failed),
+        tuple(sorted(rollout.allocations.removal.held)),
+    )
 
 
 def _ending(rollout: Rollout, message: str, *, breach: bool) -> Ending:

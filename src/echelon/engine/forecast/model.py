@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from echelon.engine.align.budgets import Budgets
 from echelon.engine.placement.decisions import GroupKey
 
 
@@ -44,12 +45,15 @@ class Start:
 
 @dataclass(frozen=True)
 class Wave:
-    """Clusters that start together."""
+    """Clusters that start together; of a PodCliqueSet, replicas whose pods are replaced."""
 
     after: timedelta  # at the earliest, from the moment that the forecast is made for
     starts: tuple[Start, ...] = ()
     removals: tuple[str, ...] = ()  # clusters that lose what they have
     approvals: tuple[str, ...] = ()  # groups that somebody has to approve before
+    replicas: tuple[int, ...] = ()  # of a PodCliqueSet: whose pods go or come
+    gone: tuple[str, ...] = ()  # the pods of today that go
+    made: int = 0  # pods that come
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -60,6 +64,29 @@ class Wave:
     def groups(self) -> tuple[tuple[str, GroupKey], ...]:
         """The groups, each with its placement, to which these clusters belong, in the order of the walk."""
         return tuple(dict.fromkeys((each.placement, each.group) for each in self.starts))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPods:
+    """The pods of a federated workload on a cluster: as they are, and as they are in the end."""
+
+    cluster: str
+    before: int
+    pods: int
+    updated: int
+    available: int
+    wait: str = ""  # why it is not further in the end; nothing if it is complete
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The pods of a federated workload over all clusters."""
+
+    budgets: Budgets
+    lowest: int  # of available pods on this way
+    highest: int  # of pods
+    clusters: tuple[ClusterPods, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,11 +102,13 @@ class Forecast:
     waiting: tuple[str, ...] = ()  # clusters that never start
     failed: tuple[str, ...] = ()
     held: tuple[str, ...] = field(default=())  # clusters that lose what they have when somebody approves of that
+    pods: Pods | None = None  # of a federated workload
+    outdated: tuple[str, ...] = ()  # pods of a PodCliqueSet that have an older template in the end
 
     @property
     def changes(self) -> bool:
-        """Whether any cluster gets or loses anything."""
-        return bool(self.waves or self.inspected or self.held)
+        """Whether any cluster gets or loses anything, or has pods that come to be outdated."""
+        return bool(self.waves or self.inspected or self.held or self.outdated)
 
     @property
     def starting(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from echelon.engine.forecast.model import Forecast
+from echelon.engine.forecast.model import Forecast, Pods
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout.conditions import unbound_clusters
 from echelon.engine.rollout.departures import held as held_removal
@@ -36,6 +36,9 @@ class Stopper(StrEnum):
     BUDGET = "FailureBudget"
     NO_BUDGET = "NoFailureBudget"
     NO_DEADLINE = "NoDeadline"
+    POD_BUDGET = "PodBudget"
+    PARTITION = "Partition"
+    NO_PODS = "NoPods"
 
 
 _NOW = (Stopper.MISCONFIGURED, Stopper.PAUSED, Stopper.ABORTED, Stopper.HELD, Stopper.NOT_BOUND, Stopper.REMOVAL_HELD)
@@ -54,11 +57,29 @@ class Obstacle:
         return self.kind in _NOW
 
 
-def obstacles(subject: Subject, now: datetime) -> tuple[Obstacle, ...]:
-    """Return what could stop a rollout, first what already does."""
+def obstacles(subject: Subject, now: datetime, pods: Pods | None = None) -> tuple[Obstacle, ...]:
+    """Return what could stop a rollout, first what already does; `pods` are those of a federated workload."""
     rollout = roll_out(subject, now)
     found = [*_of_subject(rollout), *(each for ref in rollout.references for each in _of_reference(rollout, ref))]
+    if pods is not None:  # without groups, nobody waits for a cluster, and the budget of pods alone says what goes on
+        unlimited = (Stopper.NO_BUDGET, Stopper.NO_DEADLINE)
+        found = [*(each for each in found if each.kind not in unlimited), *pod_obstacles(pods)]
     return tuple(sorted(dict.fromkeys(found), key=lambda each: not each.stops_now))
+
+
+def pod_obstacles(pods: Pods) -> Iterator[Obstacle]:
+    """Tell what of a budget over all clusters could stop a federated workload, or keeps it from being everywhere."""
+    budgets = pods.budgets
+    missing = "a pod is" if budgets.unavailable == 0 else f"more than {budgets.unavailable} of {budgets.total} pods are"
+    text = f"no cluster takes an available pod away while {missing} not available, whichever cluster that is in"
+    yield Obstacle(Stopper.POD_BUDGET, text)
+    if budgets.both_were_zero:
+        yield Obstacle(Stopper.POD_BUDGET, "maxUnavailable and maxSurge both come to zero, so one pod may be missing")
+    if budgets.partition:
+        yield Obstacle(Stopper.PARTITION, f"{budgets.partition} of {budgets.total} pods stay old: partition")
+    if empty := [each.cluster for each in pods.clusters if not each.before and not each.pods and not each.wait]:
+        names = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} more" if len(empty) > _NAMED else "")
+        yield Obstacle(Stopper.NO_PODS, f"there are fewer replicas than clusters: none for {names}")
 
 
 def longest(subject: Subject, now: datetime, foreseen: Forecast) -> timedelta | None:

@@ -1,0 +1,81 @@
+"""What a federated workload would do: its binding and all that its controller writes, walked with foreseen members."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from echelon.api.base import JSONObject
+from echelon.api.cluster import ManagedCluster, ManagedClusterSpec
+from echelon.api.controller_revisions import CONTROLLER_REVISION
+from echelon.api.karmada import RESOURCE_BINDING, WORK
+from echelon.api.kinds import Kind
+from echelon.api.meta import ObjectMeta
+from echelon.api.override import CLUSTER_OVERRIDE_POLICY, OVERRIDE_POLICY
+from echelon.api.rollout_ledger import ROLLOUT_LEDGER
+from echelon.cli.plan_fleet import FleetPlan
+from echelon.engine.align import Interpreter
+from echelon.engine.forecast.model import Assumptions, Forecast
+from echelon.engine.forecast.workload_course import Member, forecast_workload
+from echelon.engine.rollout.subject import Subject
+from echelon.engine.workload.names import BINDING_LABEL, execution_namespace
+from echelon.engine.workload.overriding import AnyOverridePolicy, Overridden, Overrides
+from echelon.engine.workload.templates import Override, no_override
+from echelon.engine.workload.view import WorkloadView
+from echelon.fleet.member.foreseen import ForeseenWorkload
+from echelon.kube.client import Reader
+from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.workloads import read_workload_view
+
+
+async def foresee_workload(
+    client: Reader, document: JSONObject, subject: Subject, fleet: FleetPlan, assumed: Assumptions
+) -> Forecast | None:
+    """Return what a binding will do, with what is known of its clusters; None if that cannot be walked."""
+    view, unseen = await read_workload_view(client, document)
+    if unseen or subject.problem:
+        return None
+    try:
+        override = await _override(client, view.key.namespace, fleet.clusters)
+    except Forbidden:  # what clusters get is not known then
+        return None
+    view = replace(view, leaving=subject.leaving, spared=subject.spared, override=override)
+
+    def play(cluster: str, interpreter: Interpreter, manifest: JSONObject, at: datetime) -> Member:
+        family, well = interpreter.contract.family, cluster not in assumed.failing
+        return ForeseenWorkload(family, manifest, at, takes=assumed.takes, well=well)
+
+    return forecast_workload(view, await _documents(client, view, document), fleet.now, play, assumed)
+
+
+async def _override(client: Reader, namespace: str, clusters: Mapping[str, ManagedCluster]) -> Override:
+    """Return what makes the manifests of a namespace those of clusters."""
+    policies: list[AnyOverridePolicy] = []
+    with suppress(NotFound):  # on a hub without the kind
+        policies += (await client.list(CLUSTER_OVERRIDE_POLICY)).items
+        policies += (await client.list(OVERRIDE_POLICY, namespace)).items
+    if not policies:
+        return no_override
+    overrides = Overrides(policies)
+
+    def override(manifest: JSONObject, cluster: str) -> Overridden:
+        unknown = ManagedCluster(metadata=ObjectMeta(name=cluster), spec=ManagedClusterSpec())
+        return overrides(manifest, clusters.get(cluster, unknown))
+
+    return override
+
+
+async def _documents(
+    client: Reader, view: WorkloadView, document: JSONObject
+) -> Sequence[tuple[Kind[Any], JSONObject]]:
+    """Return what the controller of a binding writes, as it is."""
+    namespace, name = view.key
+    found: list[tuple[Kind[Any], JSONObject]] = [(RESOURCE_BINDING, document)]
+    with suppress(NotFound):  # of a workload of which nobody was ever granted anything
+        found.append((ROLLOUT_LEDGER, await client.get(ROLLOUT_LEDGER.untyped(), name, namespace)))
+    stored = await client.list(CONTROLLER_REVISION.untyped(), namespace, labels=f"{BINDING_LABEL}={namespace}.{name}")
+    found += [(CONTROLLER_REVISION, each) for each in stored.items]
+    for cluster in view.works:
+        found.append((WORK, await client.get(WORK.untyped(), view.work_name, execution_namespace(cluster))))
+    return found
