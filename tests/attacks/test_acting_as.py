@@ -15,7 +15,7 @@ from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ServiceAccountSubject
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
-from echelon.cli.agent import Impersonating
+from echelon.cli.agent_process import Impersonating
 from echelon.engine.work.updating import DesiredObject
 from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
 from echelon.kube.client import Client

@@ -57,4 +57,4 @@ def plan(subject: rollout.Subject, now: datetime) -> Plan:
     return Plan(writes, patch, rollout.look_again_after(state, now))
 
 
-ENTRY = RolloutKind(GREETING, read)
+ENTRY = RolloutKind(lambda: GREETING, read)

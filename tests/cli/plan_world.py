@@ -13,7 +13,7 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.cli.change_admission import Admission, HubAdmission, OfflineAdmission, new_namespaces
 from echelon.cli.change_files import Document
-from echelon.cli.fleet import capture_fleet
+from echelon.cli.fleet_capturing import capture_fleet
 from echelon.cli.plan_making import ChangePlan, make_plan
 from echelon.engine.forecast.model import Assumptions
 from echelon.fleet.capture import Capture, kind_of, read_capture, to_document

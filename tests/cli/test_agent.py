@@ -21,7 +21,7 @@ from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.namespaces import NAMESPACE
 from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.cli import main
-from echelon.cli.agent import families_with
+from echelon.cli.agent_process import families_with
 from echelon.cli.hub import write_kubeconfig
 from echelon.hub.server import Hub, Settings
 from echelon.kube.errors import NotFound

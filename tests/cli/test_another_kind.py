@@ -221,7 +221,7 @@ def test_groups_of_several_placements_are_approved_with_their_placement(toys: To
 
 
 def test_a_kind_that_the_hub_does_not_serve_has_no_rollouts(toys: Toys, monkeypatch: pytest.MonkeyPatch) -> None:
-    unserved = replace(ENTRY, kind=replace(GREETING, kind="Farewell", plural="farewells"))
+    unserved = replace(ENTRY, find_kind=lambda: replace(GREETING, kind="Farewell", plural="farewells"))
     monkeypatch.setattr(kinds, "ROLLOUT_KINDS", (unserved, ENTRY))
     assert NAME in toys.rollout("list")
     assert "rolling out" in toys.rollout("status", NAME)

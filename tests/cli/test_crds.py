@@ -1,16 +1,21 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from tests.controllers import hub as hubs
 from tests.hub.api import Api
 from tests.hub.conftest import HubProcess
 
 from echelon.api import guards, registry
 from echelon.cli.crds import crds
+from echelon.cli.demo import apply
+from echelon.fleet import loop
+from echelon.kube.errors import AlreadyExists
 
 PLACEMENTS = "placements.cluster.open-cluster-management.io"
 CLONE_SETS = "clonesets.apps.kruise.io"
@@ -239,3 +244,19 @@ def test_the_definition_of_sig_multicluster_is_printed_when_asked_for(everything
     assert (reference["required"], set(reference["properties"])) == (["name"], {"name", "namespace"})
     assert "subresources" not in version
     assert found not in everything
+
+
+def test_what_another_has_made_can_be_applied_without_a_conflict() -> None:
+    """`echelon up` makes them itself; who follows a page applies them again."""
+    documents = printed("--all")
+
+    async def story() -> None:
+        async with hubs.hub() as here:
+            for each in documents:
+                kind = registry.by_gvk(*each["apiVersion"].split("/"), each["kind"])
+                assert kind is not None
+                with suppress(AlreadyExists):
+                    await here.client.create(kind.untyped(), each)
+            await apply(here.client, documents)
+
+    loop.run(story())

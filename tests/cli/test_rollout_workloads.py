@@ -152,18 +152,54 @@ def test_a_deployment_that_nothing_propagates_is_told_so() -> None:
     told(story)
 
 
+async def developer(world: WorkloadWorld) -> Reader:
+    """Return a client of somebody who may read everything in the namespace of the template, and nothing elsewhere."""
+    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    await world.hub.create(ROLE, "reader", NS, rules=everything)
+    subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": "developer"}]
+    reference = {"apiGroup": ROLE.group, "kind": "Role", "name": "reader"}
+    await world.hub.create(ROLE_BINDING, "reader", NS, subjects=subjects, roleRef=reference)
+    return InProcessClient(world.hub.client._cluster, User("developer"))
+
+
 def test_rights_in_the_namespace_of_the_template_are_enough_to_see_how_far_it_is() -> None:
     async def story(world: WorkloadWorld) -> None:
         await running(world)
-        everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
-        await world.hub.create(ROLE, "reader", NS, rules=everything)
-        subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": "developer"}]
-        reference = {"apiGroup": ROLE.group, "kind": "Role", "name": "reader"}
-        await world.hub.create(ROLE_BINDING, "reader", NS, subjects=subjects, roleRef=reference)
-        client = InProcessClient(world.hub.client._cluster, User("developer"))
-        picture = await drawn(world, client=client)
+        picture = await drawn(world, client=await developer(world))
         assert (picture.state, picture.counts) == ("complete", {"done": 2})
         assert picture.note.startswith("the works of the clusters cannot be read")
+
+    told(story)
+
+
+def test_what_pods_say_is_told_with_the_cluster_by_the_binding_and_to_who_may_not_see_its_work() -> None:
+    cause = 'ImagePullBackOff: image "web:2" (pod web-a)'
+
+    async def story(world: WorkloadWorld) -> None:
+        await running(world)
+        reader = await developer(world)
+        slow = world.pace.start
+        world.pace.start = (3000.0, 3000.0)
+        world.limits.agents["c1"].cause = f"{cause}\n\x1b[31m" + "?" * 5000
+        world.limits.agents["c2"].cause = cause
+        await world.upgrade("2")
+        await world.settle(120)
+        said = await world.condition("RolloutProgressing")
+        assert f"; c1: {cause} [31m???" in said.message
+        assert said.message.endswith(f"…; c2: {cause}")
+        assert len(said.message) < 600
+        items = {each.cluster_name: each.status or {} for each in (await world.binding()).status.aggregated_status}
+        assert items["c2"]["cause"] == cause
+        assert (await world.figures())["c2"].message.endswith(f"; {cause}")
+        for client in (world.hub.client, reader):
+            shown = " ".join(" ".join(lines(await drawn(world, client=client))).replace("│", " ").split())
+            assert shown.count(cause) == 2, shown
+            assert "\x1b" not in shown
+        world.pace.start = slow
+        await world.upgrade("3")
+        await world.finish()
+        found = await world.conditions()
+        assert cause not in str((found, await world.figures(), (await world.binding()).status))
 
     told(story)
 

@@ -138,7 +138,7 @@ def test_names_of_others_are_text_in_the_page() -> None:
 def test_a_rollout_that_breaks_a_budget_is_seen(
     monkeypatch: pytest.MonkeyPatch, simulate: Callable[..., Result]
 ) -> None:
-    monkeypatch.setattr("echelon.cli.simulate.most_in_flight", lambda *_: 1)  # and two start together
+    monkeypatch.setattr("echelon.cli.simulate_trial.most_in_flight", lambda *_: 1)  # and two start together
     said = simulate("--seeds", "1", "--first-seed", "5", code=11).output
     assert "seed 5: web: 2 in flight, and 1 may be" in said
     assert "--first-seed 5 --seeds 1" in said

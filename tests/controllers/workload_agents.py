@@ -76,6 +76,7 @@ class Agent:
     member: Member | None = None
     refuses: Callable[[JSONObject], str] = lambda _: ""  # why the member's server refuses a manifest
     cut: bool = False
+    cause: str = ""  # what it says of pods that are not available
     taken: list[int] = field(default_factory=list)  # ids of the pushes that it took
     fenced: list[int] = field(default_factory=list)
     revisions: dict[str, set[str]] = field(default_factory=dict)  # hashes of the templates that it took, by image
@@ -178,6 +179,8 @@ class Agent:
                 "rolloutPushId": view.push_id,
                 "snapshot": msgspec.to_builtins(view),
             }
+            if self.cause and view.available < view.replicas:
+                status["cause"] = self.cause
         if self._outcome is not None and self._outcome[1]:
             (manifest,) = work.spec.workload.manifests
             status["refusedPushId"] = grant_of(manifest).id

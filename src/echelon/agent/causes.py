@@ -1,46 +1,32 @@
 """Why objects of works are not well: what their pods say, and the warnings about them.
 
-Nobody is asked while all is well, and pods come and go by themselves for some seconds after every change. So a first
-look is taken when something has not been well for a while, or at once if it is said to have failed, and the next ones
-ever later as long as nothing changes. A look is a few short lists. What may not be read is left out, once with a word
-in the log: a report without the cause is still a report.
+A look is a few short lists, taken at once if something is said to have failed, else when `looking` says. What may not
+be read is left out, once with a word in the log: a report without the cause is still a report.
 """
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from echelon.agent.context import AgentContext
 from echelon.agent.executor import ExecutorCheck
+from echelon.agent.looking import FIRST_LOOK_SECONDS, Look
 from echelon.agent.manifest_result import ManifestResult
 from echelon.agent.object_watches import ObjectRef
 from echelon.agent.pods_reading import PODS, PodsReading
 from echelon.api.base import JSONObject
 from echelon.api.work import ManifestWork, ManifestWorkStatus
 from echelon.engine.work.cause import cause_of
-from echelon.engine.work.health_state import number, part, text
+from echelon.engine.work.health_state import part, text
 from echelon.engine.work.health_told import unwell
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.reporting import Found, ObservedManifest
 from echelon.kube.errors import ApiError
 
-FIRST_LOOK_SECONDS = 5.0
-LAST_PAUSE_SECONDS = 60.0
 MOST_OBJECTS = 5  # of a work: as many as its conditions name
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Look:
-    """What was found out about an object, as it was then, and when to look again."""
-
-    identity: tuple[str, int]  # uid and generation: another spec may have another cause
-    version: str
-    due: float
-    degraded: bool = False
-    pause: float = FIRST_LOOK_SECONDS
-    cause: str = ""
 
 
 class Causes:
@@ -50,7 +36,7 @@ class Causes:
         self._clock = context.clock
         self._reading = PodsReading(context)
         self._executor = executor
-        self._looks: dict[str, dict[int, _Look]] = {}  # by work and place of the manifest
+        self._looks: dict[str, dict[int, Look]] = {}  # by work and place of the manifest
 
     def told(self, name: str, results: Sequence[ManifestResult]) -> list[ObservedManifest]:
         """Return what became of a work's manifests, with the causes that are known."""
@@ -70,7 +56,7 @@ class Causes:
     ) -> bool:
         """Look at what is not well by a report, as far as it is time to; tell whether there is more to say now."""
         name = work.metadata.name
-        before, looks = self._looks.get(name, {}), dict[int, _Look]()
+        before, looks = self._looks.get(name, {}), dict[int, Look]()
         # What was told of before needs no time to get well by itself.
         told_before = {each for each, _ in unwell(work.status, work.metadata.generation)}
         for place, degraded in unwell(status, work.metadata.generation):
@@ -78,27 +64,17 @@ class Causes:
             if not isinstance(live, Found) or len(looks) == MOST_OBJECTS:
                 continue
             known = before.get(place)
-            if known is None or known.identity != _identity(live.object):
-                first = now if place in told_before else now + FIRST_LOOK_SECONDS
-                known = _Look(_identity(live.object), _version(live.object), first)
+            if known is None or not known.is_about(live.object):
+                known = Look.first(live.object, now if place in told_before else now + FIRST_LOOK_SECONDS)
             if degraded and not known.degraded:
                 known = replace(known, due=now)  # whoever hears of it should hear why
-            looks[place] = replace(await self._looked(work, known, live.object, now), degraded=degraded)
+            looked = await known.again(live.object, now, partial(self._find, work, live.object))
+            looks[place] = replace(looked, degraded=degraded)
         if looks:
             self._looks[name] = looks
         else:
             self.forget(name)
         return any(each.cause != _cause(before.get(place)) for place, each in looks.items())
-
-    async def _looked(self, work: ManifestWork, known: _Look, obj: JSONObject, now: float) -> _Look:
-        changed = known.version != _version(obj)
-        due = min(known.due, now + FIRST_LOOK_SECONDS) if changed else known.due
-        if now < due:
-            return replace(known, due=due)
-        cause = await self._find(work, obj)
-        pause = FIRST_LOOK_SECONDS if changed else min(known.pause * 2, LAST_PAUSE_SECONDS)
-        said = known.cause if cause is None else cause
-        return replace(known, version=_version(obj), due=now + pause, pause=pause, cause=said)
 
     async def _find(self, work: ManifestWork, obj: JSONObject) -> str | None:
         """Return why an object is not well, empty if that cannot be told; None if nobody could be asked."""
@@ -121,21 +97,12 @@ class Causes:
         return account is None or await self._executor.may(account, "list", ObjectRef(PODS, namespace, ""))
 
 
-def _with_cause(observed: ObservedManifest, look: _Look | None) -> ObservedManifest:
+def _with_cause(observed: ObservedManifest, look: Look | None) -> ObservedManifest:
     live = observed.live
-    if look is None or not look.cause or not isinstance(live, Found) or _identity(live.object) != look.identity:
+    if look is None or not look.cause or not isinstance(live, Found) or not look.is_about(live.object):
         return observed
     return replace(observed, cause=look.cause)
 
 
-def _cause(look: _Look | None) -> str:
+def _cause(look: Look | None) -> str:
     return look.cause if look is not None else ""
-
-
-def _identity(obj: JSONObject) -> tuple[str, int]:
-    meta = part(obj, "metadata")
-    return text(meta, "uid"), number(meta, "generation")
-
-
-def _version(obj: JSONObject) -> str:
-    return text(part(obj, "metadata"), "resourceVersion")

@@ -45,7 +45,10 @@ def _undefaulted(schema: Mapping[str, JSON], keys: tuple[str, ...] = ()) -> JSON
 class CliquePodSpec(PodSpec, frozen=True, gc=False, kw_only=True):
     """The pods of a clique, as the user wrote them."""
 
-    schema_override: ClassVar[JSONObject] = _undefaulted(schema_of(PodSpec))
+    @classmethod
+    def schema_override(cls) -> JSONObject:
+        """Return the schema; it takes a while to make, and most who import this never ask for it."""
+        return _undefaulted(schema_of(PodSpec))
 
 
 class AutoScalingConfig(APIStruct, frozen=True, gc=False, kw_only=True):

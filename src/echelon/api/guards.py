@@ -167,11 +167,15 @@ def _policy(guard: _Guard) -> JSONObject:
         "apiVersions": ["*"],
         "operations": list(guard.operations),
         "resources": [guard.kind.plural],
+        "scope": "*",
     }
+    # With what a server adds: this field is one's own as a whole or not at all, and so whoever applies the same again
+    # would be told of a conflict.
+    matches = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [rule]}
     return {
         **VALIDATING_ADMISSION_POLICY.type_meta,
         "metadata": {"name": guard.name, "labels": dict(LABELS)},
-        "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]}, **guard.content},
+        "spec": {"failurePolicy": "Fail", "matchConstraints": matches, **guard.content},
     }
 
 

@@ -116,7 +116,7 @@ def _described(schema: JSONObject, description: str | None) -> JSONObject:
 def _struct(shape: shapes.StructType, inside: tuple[type, ...]) -> JSONObject:
     cls: Any = shape.cls
     if "schema_override" in vars(cls):
-        return dict(cls.schema_override)
+        return dict(cls.schema_override())
     if cls in inside:
         raise TypeError(f"{cls.__name__} contains itself; give it a schema_override, because a schema cannot recur")
     hints = get_type_hints(cls, include_extras=True)

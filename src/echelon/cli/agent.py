@@ -1,38 +1,17 @@
 """`echelon agent`: makes a cluster part of a fleet, from anywhere that reaches both its API and the hub's."""
 
-import asyncio
-import os
 import re
-import socket
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
-from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import click
 
-from echelon.agent.agent import FAMILIES, Agent
-from echelon.agent.context import AgentContext, Family
-from echelon.agent.joining import Invitation
-from echelon.agent.policy.family import policy_controllers
-from echelon.agent.settings import HOME_NAMESPACE, MANAGER, Settings
-from echelon.agent.settings import hub_hash as hash_of
-from echelon.agent.workload.family import workload_controllers
-from echelon.cli.agent_hub import JoinedHub, KubeconfigHub, read_invitation, read_place, trouble_said
 from echelon.cli.connection import Connection, errors_said
-from echelon.cli.logs import logged, say
-from echelon.cli.probes import Address, probed, probes
-from echelon.cli.process import run as run_main
-from echelon.cli.process import stop_on_signals, until
-from echelon.engine.rollout import durations
-from echelon.kube.client import Client
-from echelon.kube.clock import SystemClock
-from echelon.kube.config import ClusterConfig, Impersonation
-from echelon.kube.health import check_caches
-from echelon.kube.http import HttpClient
-from echelon.kube.metrics import Metrics
+from echelon.cli.listening import Address, probed
+from echelon.cli.logs import logged
+
+if TYPE_CHECKING:
+    from echelon.agent.joining import Invitation
 
 
 class _Duration(click.ParamType[float]):
@@ -41,6 +20,8 @@ class _Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from echelon.engine.rollout import durations
+
         if isinstance(value, float):
             return value
         try:
@@ -49,23 +30,24 @@ class _Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-@dataclass(frozen=True)
-class _AgentOptions:
-    hub: KubeconfigHub | JoinedHub
-    member: Connection
-    agent_id: str
-    hub_hash: str
-    settings: Settings
-    families: Sequence[Callable[[AgentContext], Family]]
-    metrics_listen: Address | None
-
-
 def _checked_hash(context: click.Context, param: click.Parameter, value: str) -> str:
     """Records are named after it, and the name of a work has to fit behind it."""
     if value and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?", value):
         rule = "up to 64 lower-case letters, digits and '-', with a letter or digit at both ends"
         raise click.BadParameter(f"{value!r} must be {rule}", context, param)
     return value
+
+
+def _read_invitation(context: click.Context, param: click.Parameter, value: str | None) -> "Invitation | None":
+    from echelon.cli.agent_hub import read_invitation
+
+    return read_invitation(context, param, value)
+
+
+def _read_place(context: click.Context, param: click.Parameter, value: str) -> tuple[str, str]:
+    from echelon.cli.agent_hub import read_place
+
+    return read_place(context, param, value)
 
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -77,7 +59,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--join",
     "invitation",
     metavar="TEXT",
-    callback=read_invitation,
+    callback=_read_invitation,
     help="Join a hub with what `echelon cluster join` printed there; - reads it from standard input.",
 )
 @click.option(
@@ -85,7 +67,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default="echelon-agent/hub-identity",
     show_default=True,
     metavar="NAMESPACE/NAME",
-    callback=read_place,
+    callback=_read_place,
     help="Secret on the cluster in which it keeps its identity on the hub.",
 )
 @click.option(
@@ -156,7 +138,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def agent(
     *,
     cluster: str,
-    invitation: Invitation | None,
+    invitation: "Invitation | None",
     hub_secret: tuple[str, str],
     certificate_duration: float | None,
     hub_kubeconfig: Path | None,
@@ -185,6 +167,12 @@ def agent(
         raise click.UsageError("--join says where the hub is, so --hub-kubeconfig and --hub-context do not go with it")
     if by_kubeconfig and not cluster:
         raise click.UsageError("say which cluster this is on the hub: --cluster")
+
+    from echelon.agent.settings import Settings
+    from echelon.cli.agent_hub import JoinedHub, KubeconfigHub, trouble_said
+    from echelon.cli.agent_process import AgentOptions, families_with, serve
+    from echelon.cli.process import run
+
     settings = Settings(
         status_sync_seconds=status_sync_interval,
         eviction_grace_seconds=grace,
@@ -202,61 +190,4 @@ def agent(
     member = Connection(kubeconfig, context)
     with errors_said(), trouble_said():
         families = families_with(policies=policies, workloads=workloads)
-        run_main(_serve(_AgentOptions(hub, member, agent_id, hub_hash, settings, families, metrics_listen)))
-
-
-def families_with(*, policies: bool, workloads: bool) -> list[Callable[[AgentContext], Family]]:
-    """Return what an agent does, with policies and federated workloads or without."""
-    left_out = [*(() if policies else (policy_controllers,)), *(() if workloads else (workload_controllers,))]
-    return [each for each in FAMILIES if each not in left_out]
-
-
-async def _serve(options: _AgentOptions) -> None:
-    stopping, metrics = stop_on_signals(), Metrics()
-    member_config, random = options.member.load(), Random()  # noqa: S311 - jitter is no secret
-    own = (HOME_NAMESPACE, member_config.namespace)
-    async with AsyncExitStack() as stack:
-        member = await stack.enter_async_context(HttpClient(member_config, field_manager=MANAGER, user_agent=MANAGER))
-        opening = asyncio.create_task(options.hub.open(stack, member, random), name="joining")
-        await until(stopping, opening)
-        if opening.cancelled():
-            return
-        hub = opening.result()
-        made = Agent(
-            hub.client,
-            member,
-            hub.cluster,
-            server=member,
-            clock=SystemClock(),
-            random=random,
-            metrics=metrics,
-            hub_hash=options.hub_hash or hash_of(hub.host),
-            agent_id=options.agent_id,
-            settings=replace(options.settings, kept_namespaces=own),
-            act_as=Impersonating(member_config, stack).client,
-            families=options.families,
-            instance=f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}",
-            beside=hub.beside,
-        )
-        await stack.enter_async_context(probes(options.metrics_listen, metrics, lambda: [check_caches(made.informers)]))
-        working = asyncio.create_task(made.run(), name="agent")
-        say(f"the agent of {hub.cluster} works for {hub.host}")
-        await until(stopping, working)
-    say(f"the agent of {hub.cluster} has stopped")
-
-
-class Impersonating:
-    """Clients that act as others on the cluster, one for each, closed with everything else."""
-
-    def __init__(self, config: ClusterConfig, stack: AsyncExitStack) -> None:
-        self._config = config
-        self._stack = stack
-        self._clients: dict[str, HttpClient] = {}
-
-    async def client(self, user: str) -> Client:
-        """Return a client that acts as a user, in the groups that the server knows for it."""
-        if user not in self._clients:
-            config = replace(self._config, impersonation=Impersonation(user))
-            made = HttpClient(config, field_manager=MANAGER, user_agent=MANAGER)
-            self._clients[user] = await self._stack.enter_async_context(made)
-        return self._clients[user]
+        run(serve(AgentOptions(hub, member, agent_id, hub_hash, settings, families, metrics_listen)))

@@ -57,9 +57,9 @@ class Connection:
     @asynccontextmanager
     async def open(self) -> "AsyncIterator[HttpClient]":
         """Return a client for as long as it is needed."""
-        from echelon.kube.http import HttpClient
+        from echelon.cli.hub_client import hub_client
 
-        async with HttpClient(self.load(), timeout_seconds=self.patience_seconds) as client:
+        async with hub_client(self.load(), self.patience_seconds) as client:
             yield client
 
 

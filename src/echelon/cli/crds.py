@@ -1,29 +1,10 @@
 """`echelon crds`: what has to be applied to a Kubernetes cluster before Echelon can work on it."""
 
-import asyncio
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
-import yaml
 
-from echelon.api import guards, multicluster, registry
-from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from echelon.api.base import JSONObject
-from echelon.api.cluster import CLUSTER_CLAIM
-from echelon.api.configuration_policy import CONFIGURATION_POLICY
-from echelon.api.crd import PART, is_ours
-from echelon.api.policy import POLICY
-from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.cli.connection import Connection, errors_said
-from echelon.controllers.running import NAMES, UnknownController, custom_kinds_of
-from echelon.kube.errors import NotFound
-
-# The C library is several times faster, and not everywhere.
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_ON_MEMBERS = frozenset(kind.resource for kind in (APPLIED_MANIFEST_WORK, CLUSTER_CLAIM, POLICY, CONFIGURATION_POLICY))
 
 
 @click.command()
@@ -66,89 +47,21 @@ def crds(
     ways = [bool(names), controllers is not None, everything, member, foreign]
     if sum(ways) > 1:
         raise click.UsageError("give names, or one of --controllers, --all, --member and --multicluster")
+
+    from echelon.cli import crds_choosing as choosing
+    from echelon.cli.output import print_documents
+
     if names:
-        chosen = _named(names)
+        chosen = choosing.named(names)
     elif foreign:
-        chosen = registry.collect(multicluster.KINDS).crds()
+        chosen = choosing.foreign()
     elif member:
-        chosen = [crd for crd in registry.crds() if _name(crd) in _ON_MEMBERS]
+        chosen = choosing.on_members()
     elif everything:
-        chosen = _guarded(registry.crds())
+        chosen = choosing.everything()
     else:
-        chosen = _guarded(_needed(NAMES if controllers is None else _listed(controllers)))
+        chosen = choosing.needed(controllers)
     if kubeconfig is not None or context is not None:
         with errors_said():
-            chosen = asyncio.run(_without_foreign(Connection(kubeconfig, context), chosen))
+            chosen = choosing.without_foreign(Connection(kubeconfig, context), chosen)
     print_documents(chosen, output)
-
-
-def _name(document: JSONObject) -> str:
-    return str(document["metadata"]["name"])
-
-
-def _listed(controllers: str) -> tuple[str, ...]:
-    return tuple(filter(None, (name.strip() for name in controllers.split(","))))
-
-
-def _needed(controllers: Sequence[str]) -> list[JSONObject]:
-    try:
-        needed = {kind.resource for kind in custom_kinds_of(controllers)}
-    except UnknownController as error:
-        raise click.BadParameter(str(error), param_hint="--controllers") from error
-    known = [*registry.crds(), *registry.collect(multicluster.KINDS).crds()]
-    return [crd for crd in known if _name(crd) in needed]
-
-
-def _guarded(definitions: list[JSONObject]) -> list[JSONObject]:
-    """Add the policies about these kinds: who installs the one without the other would let everybody do everything."""
-    return definitions + guards.guards(*map(_name, definitions))
-
-
-def _named(names: tuple[str, ...]) -> list[JSONObject]:
-    definitions, policies = registry.crds(), guards.guards(*guards.GUARDED)
-    known = {name: crd for crd in definitions for name in (_name(crd), crd["spec"]["names"]["plural"])}
-    if unknown := [name for name in names if name not in known and name not in guards.NAMES]:
-        existing = "\n".join(f"  {name}" for name in (*map(_name, definitions), *guards.NAMES))
-        raise click.ClickException(f"no CRD named {', '.join(unknown)}. There are:\n{existing}")
-    wanted = {_name(known[name]) for name in names if name in known} | set(names)
-    return [document for document in (*definitions, *policies) if _name(document) in wanted]
-
-
-async def _without_foreign(connection: Connection, chosen: list[JSONObject]) -> list[JSONObject]:
-    """Leave out the definitions that a hub has and that are not Echelon's."""
-    kept = []
-    async with connection.open() as client:
-        for document in chosen:
-            if document["kind"] == CUSTOM_RESOURCE_DEFINITION.kind:
-                try:
-                    there = await client.get(CUSTOM_RESOURCE_DEFINITION, _name(document))
-                except NotFound:
-                    pass
-                else:
-                    if not is_ours(there.metadata.labels):
-                        _say_foreign(_name(document))
-                        continue
-            kept.append(document)
-    return kept
-
-
-def _say_foreign(name: str) -> None:
-    label, value = PART
-    click.echo(
-        f"{name} is left out: it is there and not labelled as Echelon's.\n"
-        f"  If it is: kubectl label crd {name} {label}={value}",
-        err=True,
-    )
-
-
-def print_documents(documents: list[JSONObject], output: str) -> None:
-    """Print objects in a form that kubectl takes."""
-    if output == "json":
-        listed = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": documents}
-        click.echo(json.dumps(listed, indent=2))
-        return
-    for document in documents:
-        click.echo("---")
-        # Parts that documents share would become anchors, which nobody can read or cut apart; a copy shares nothing.
-        apart = json.loads(json.dumps(document))
-        click.echo(yaml.dump(apart, Dumper=_DUMPER, sort_keys=False, width=120, allow_unicode=True), nl=False)

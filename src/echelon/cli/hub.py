@@ -2,19 +2,18 @@
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from echelon.cli.listening import parse_listen
 from echelon.cli.logs import logged, say
-from echelon.cli.process import parse_listen, run, stop_on_signals
-from echelon.hub.access.identity import TokenFileError
-from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, KubeconfigError, UserEntry, merge_kubeconfig
-from echelon.hub.access.pki import PkiError
-from echelon.hub.server import Hub, Settings
-from echelon.hub.storage.database import LogError
-from echelon.kube.errors import ApiError
+
+if TYPE_CHECKING:
+    from echelon.hub.server import Hub, Settings
 
 CONTEXT = "echelon"
 
@@ -77,6 +76,10 @@ def hub(
     if authority is not None and data is None:
         raise click.UsageError("--authority needs --data: a hub in memory has a new authority every time")
     host, port = parse_listen(listen)
+
+    from echelon.cli.process import run
+    from echelon.hub.server import Settings
+
     settings = Settings(
         data=data,
         host=host,
@@ -88,13 +91,29 @@ def hub(
         anonymous=not no_anonymous,
         authority=authority,  # type: ignore[arg-type]  # click has checked it
     )
-    try:
+    with failures_said():
         run(_serve(settings, kubeconfig))
+
+
+@contextmanager
+def failures_said() -> Iterator[None]:
+    """Say in one line why a hub cannot start."""
+    from echelon.hub.access.identity import TokenFileError
+    from echelon.hub.access.kubeconfig import KubeconfigError
+    from echelon.hub.access.pki import PkiError
+    from echelon.hub.storage.database import LogError
+    from echelon.kube.errors import ApiError
+
+    try:
+        yield
     except (LogError, PkiError, TokenFileError, KubeconfigError, ApiError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _serve(settings: Settings, kubeconfig: Path | None) -> None:
+async def _serve(settings: "Settings", kubeconfig: Path | None) -> None:
+    from echelon.cli.process import stop_on_signals
+    from echelon.hub.server import Hub
+
     stopping = stop_on_signals()
     running = await Hub.start(settings)
     try:
@@ -113,8 +132,10 @@ async def _serve(settings: Settings, kubeconfig: Path | None) -> None:
     say("echelon hub has stopped")
 
 
-def write_kubeconfig(running: Hub, path: Path) -> None:
+def write_kubeconfig(running: "Hub", path: Path) -> None:
     """Write a context for the hub and one for each logical cluster."""
+    from echelon.hub.access.kubeconfig import ClusterEntry, ContextEntry, UserEntry, merge_kubeconfig
+
     authority = running.keys.authorities_pem
     names = ["", *sorted(name for name in running.cluster_names() if name)]
     labels = {name: f"{CONTEXT}-{name}" if name else CONTEXT for name in names}

@@ -2,18 +2,26 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 
-from echelon.cli.crds import print_documents
 from echelon.cli.program import Group
-from echelon.install.agent import MEMBER
-from echelon.install.hub import HUB
-from echelon.install.settings import BadSettings, assigned, merged
 
-_INSTALLATIONS = {"hub": HUB, "agent": MEMBER}
+if TYPE_CHECKING:
+    from echelon.install.installation import Installation
+
+_INSTALLATIONS = ("hub", "agent")
+
+
+def _installation(which: str) -> "Installation":
+    if which == "hub":
+        from echelon.install.hub import HUB
+
+        return HUB
+    from echelon.install.agent import MEMBER
+
+    return MEMBER
 
 
 def _configured(command: Callable[..., None]) -> Callable[..., None]:
@@ -29,7 +37,7 @@ def _configured(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Path(path_type=Path, dir_okay=False, exists=True),
             help="A file with settings, as Helm takes it; may be repeated.",
         ),
-        click.argument("which", type=click.Choice(list(_INSTALLATIONS))),
+        click.argument("which", type=click.Choice(_INSTALLATIONS)),
     ):
         command = option(command)
     return command
@@ -51,21 +59,28 @@ def manifests(*, which: str, files: tuple[Path, ...], given: tuple[str, ...], na
 
     They are what `helm template` makes of the chart with the same settings, and have the namespace as well.
     """
+    from echelon.cli.output import print_documents
+    from echelon.install.settings import BadSettings
+
     try:
-        made = _INSTALLATIONS[which].manifests(_read(files, given), namespace)
+        made = _installation(which).manifests(_read(files, given), namespace)
     except BadSettings as error:
         raise click.ClickException(f"{error}\n  All settings: echelon install values {which}") from error
     print_documents(made, output)
 
 
 @install.command()
-@click.argument("which", type=click.Choice(list(_INSTALLATIONS)))
+@click.argument("which", type=click.Choice(_INSTALLATIONS))
 def values(*, which: str) -> None:
     """Print all settings with their defaults, and what each means."""
-    click.echo(_INSTALLATIONS[which].chart()["values.yaml"], nl=False)
+    click.echo(_installation(which).chart()["values.yaml"], nl=False)
 
 
 def _read(files: tuple[Path, ...], given: tuple[str, ...]) -> dict[str, Any]:
+    import yaml
+
+    from echelon.install.settings import assigned, merged
+
     found: dict[str, Any] = {}
     for file in files:
         try:

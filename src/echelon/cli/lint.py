@@ -3,16 +3,14 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from echelon.api.yaml_documents import UnreadableYaml, read_documents
-from echelon.cli.output import print_document
 from echelon.cli.terminal import echo
-from echelon.engine.lint import ERROR, WARNING, Finding
-from echelon.engine.lint import lint as look_at
+
+if TYPE_CHECKING:
+    from echelon.engine.lint import Finding
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -29,9 +27,15 @@ def lint(sources: tuple[str, ...], output: str) -> None:
     placement in the same files does not have, templates that are never enforced, and what is hardly meant. The exit
     code is 1 if there is an error; warnings are no errors.
     """
+    from msgspec import to_builtins
+
+    from echelon.cli.output import print_document
+    from echelon.engine.lint import ERROR
+    from echelon.engine.lint import lint as look_at
+
     found = look_at(document for source in sources for document in _documents(source))
     if output == "json":
-        print_document([msgspec.to_builtins(each) for each in found], output)
+        print_document([to_builtins(each) for each in found], output)
     else:
         for each in found:
             echo(_line(each))
@@ -39,7 +43,9 @@ def lint(sources: tuple[str, ...], output: str) -> None:
         raise SystemExit(1)
 
 
-def _line(each: Finding) -> str:
+def _line(each: "Finding") -> str:
+    from echelon.engine.lint import WARNING
+
     warning = f"{WARNING}: " if each.severity == WARNING else ""
     return f"{each.file}: {each.kind}/{each.name}: {each.field}: {warning}{each.problem}"
 
@@ -61,6 +67,8 @@ def _documents(source: str) -> Iterator[tuple[str, Any]]:
 
 
 def _read(name: str, text: str) -> Iterator[tuple[str, Any]]:
+    from echelon.api.yaml_documents import UnreadableYaml, read_documents
+
     try:
         for document in read_documents(text):
             yield name, document

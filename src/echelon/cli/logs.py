@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from echelon.api.times import format_micro_time
 from echelon.cli.terminal import clean, echo, escaped
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -23,6 +22,8 @@ class JSONFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
+        from echelon.api.times import format_micro_time  # help has none
+
         line = {
             "time": format_micro_time(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),

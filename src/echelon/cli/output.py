@@ -63,3 +63,16 @@ def _yaml(document: "JSON", *, allow_unicode: bool) -> str:
 def listed(objects: "Sequence[JSONObject]") -> "JSONObject":
     """Return objects as the list that kubectl prints and reads."""
     return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}
+
+
+def print_documents(documents: "Sequence[JSONObject]", output: str) -> None:
+    """Print objects in a form that kubectl takes."""
+    import json
+
+    if output == "json":
+        click.echo(json.dumps(listed(documents), indent=2))
+        return
+    for document in documents:
+        click.echo("---")
+        # Parts that documents share would become anchors, which nobody can read or cut apart; a copy shares nothing.
+        click.echo(_yaml(json.loads(json.dumps(document)), allow_unicode=True), nl=False)

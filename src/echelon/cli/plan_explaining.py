@@ -13,7 +13,7 @@ from echelon.api.placement import PLACEMENT
 from echelon.cli.change_admission import OfflineAdmission
 from echelon.cli.change_files import Document, read_files
 from echelon.cli.connection import Connection
-from echelon.cli.plan import captured_fleet
+from echelon.cli.plan_asking import captured_fleet
 from echelon.cli.plan_making import ChangePlan, plan_placements
 from echelon.engine.forecast.membership import MembershipChange, membership_change
 from echelon.engine.placement.decisions import DecisionGroups

@@ -3,24 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TypeAlias
 
-import click
-
-from echelon.cli.process import parse_listen
+from echelon.cli.listening import Address
 from echelon.kube.health import LAG_LIMIT_SECONDS, Check, Heartbeat
 from echelon.kube.metrics import Metrics
-
-Address: TypeAlias = tuple[str, int]
-
-
-def _address(_: click.Context, __: click.Parameter, value: str | None) -> Address | None:
-    return parse_listen(value, "--metrics-listen") if value else None
-
-
-probed = click.option(
-    "--metrics-listen", metavar="HOST:PORT", callback=_address, help="Serve /metrics, /healthz and /readyz there."
-)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Commands that stay: how a process runs, which address it listens on, and how it is told to stop."""
+"""Commands that stay: how a process runs, and how it is told to stop."""
 
 import asyncio
 import gc
@@ -7,8 +7,6 @@ import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
-
-import click
 
 # How long a thread beside the event loop keeps the interpreter when the loop wants it, and the loop wants it several
 # times for one answer: with the usual 5 ms everybody's answers take 5 ms longer while somebody's megabyte is read.
@@ -42,14 +40,6 @@ async def until(stopping: asyncio.Event, working: asyncio.Task[Any]) -> None:
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working
-
-
-def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Read HOST:PORT, with an IPv6 host in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8443", param_hint=option)
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -80,8 +80,9 @@ class Program(Group):
         **extra: Any,
     ) -> Any:
         """Run the program, and end it with a code of the table."""
-        # Nothing of what imports make is garbage, and looking for it takes a sixth of their time.
-        gc.set_threshold(50_000, 100, 100)
+        # Nothing of what imports make is garbage, and looking for it takes a sixth of their time. Commands that stay
+        # have it look more often.
+        gc.set_threshold(250_000, 100, 100)
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         code: object

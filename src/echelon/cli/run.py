@@ -1,59 +1,27 @@
 """`echelon run`: controllers in the foreground, against any hub."""
 
-import asyncio
-import logging
-import os
-import socket
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
-from random import Random
-from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import click
 
 from echelon.cli.connection import Connection, connected
-from echelon.cli.dashboard_process import dashboard_beside
-from echelon.cli.logs import logged, say
-from echelon.cli.probes import Address, probed, probes
-from echelon.cli.process import run as run_main
-from echelon.cli.process import stop_on_signals, until
-from echelon.controllers.running import (
-    LEASE_NAMESPACE,
-    MULTICLUSTER,
-    NAMES,
-    POD_CLIQUES,
-    POLICY_NAMES,
-    WORKLOADS,
-    Controllers,
-    Lease,
-    MissingKinds,
-    UnknownController,
-    freeze,
-    lease_name,
-)
-from echelon.controllers.settings import DEFAULTS, ControllerSettings
-from echelon.engine.rollout.removal import GRACE, read_limit
-from echelon.engine.rollout.thresholds import Threshold
-from echelon.kube.clock import SystemClock
-from echelon.kube.errors import ApiError
-from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
-from echelon.kube.metrics import Metrics
+from echelon.cli.listening import Address, probed
+from echelon.cli.logs import logged
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from echelon.engine.rollout.thresholds import Threshold
+
+# Written down again, because help is to be quick, and whoever knows these imports every controller. A test compares.
+USUAL = "placement,cluster-sets,cluster-health,cluster-registration,cluster-joining,work-sets,work-expiry"
+LEASE_NAMESPACE = "echelon-system"
+REMOVAL_GRACE_SECONDS = 300.0
+SILENT_SHARE = 0.55
 
 
-@dataclass(frozen=True)
-class _RunOptions:
-    connection: Connection
-    names: tuple[str, ...]
-    lease: Lease | None
-    metrics_listen: Address | None
-    controllers: ControllerSettings
-    dashboard: str
+def _limit(_: click.Context, __: click.Parameter, value: str) -> "Threshold":
+    from echelon.engine.rollout.removal import read_limit
 
-
-def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
     try:
         return read_limit(value)
     except ValueError as mistake:
@@ -64,11 +32,11 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
 @connected
 @click.option(
     "--controllers",
-    default=",".join(NAMES),
+    default=USUAL,
     show_default=True,
     metavar="NAME,...",
-    help=f"Controllers to run. Those of policies ({', '.join(POLICY_NAMES)}), of federated workloads ({WORKLOADS}, "
-    f"for all of them) and of PodCliqueSets ({POD_CLIQUES}, on a cluster that runs pods) run where they are named: "
+    help="Controllers to run. Those of policies (policies, policy-sets), of federated workloads (workloads, "
+    "for all of them) and of PodCliqueSets (pod-cliques, on a cluster that runs pods) run where they are named: "
     "another one may be at work on them.",
 )
 @click.option(
@@ -99,7 +67,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
 @click.option(
     "--removal-grace",
     type=click.FloatRange(min=0),
-    default=GRACE.total_seconds(),
+    default=REMOVAL_GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long a cluster that is tainted unreachable or unavailable keeps its content.",
@@ -134,7 +102,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> Threshold:
 @click.option(
     "--silent-share",
     type=click.FloatRange(0, 1, min_open=True),
-    default=DEFAULTS.silent_share,
+    default=SILENT_SHARE,
     show_default=True,
     help="No cluster is tainted unreachable while more than this share of them is silent; 1: regardless of the others.",
 )
@@ -153,7 +121,7 @@ def run(
     leader_elect: bool,
     namespace: str,
     trust_decisions: bool,
-    max_removals: Threshold,
+    max_removals: "Threshold",
     removal_grace: float,
     allow_all: bool,
     adopt_bindings: bool,
@@ -173,6 +141,12 @@ def run(
       --controllers placement,cluster-sets,cluster-health,cluster-registration,\\
     cluster-joining,work-sets,work-expiry,policies,policy-sets,workloads
     """
+    from echelon.cli.process import run as run_main
+    from echelon.cli.run_process import RunOptions, serve
+    from echelon.controllers.running import MULTICLUSTER, Lease, MissingKinds, UnknownController, lease_name
+    from echelon.controllers.settings import ControllerSettings
+    from echelon.kube.leader import ElectionImpossible, WorkDidNotStop
+
     names = tuple(filter(None, (name.strip() for name in controllers.split(","))))
     names += (MULTICLUSTER,) if publish_multicluster else ()
     lease = Lease(namespace, lease_name(names)) if leader_elect else None
@@ -187,50 +161,8 @@ def run(
             init_image,
             auto_accept,
         )
-        run_main(_serve(_RunOptions(connection, names, lease, metrics_listen, settings, dashboard)))
+        run_main(serve(RunOptions(connection, names, lease, metrics_listen, settings, dashboard)))
     except UnknownController as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
     except (MissingKinds, ElectionImpossible, WorkDidNotStop) as error:
         raise click.ClickException(str(error)) from error
-
-
-async def _serve(settings: _RunOptions) -> None:
-    stopping, metrics = stop_on_signals(), Metrics()
-    instance = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(settings.connection.open())
-        chance = Random()  # noqa: S311 - jitter is no secret
-        made = Controllers(
-            client,
-            SystemClock(),
-            settings.names,
-            random=chance,
-            metrics=metrics,
-            instance=instance,
-            settings=settings.controllers,
-        )
-        await stack.enter_async_context(probes(settings.metrics_listen, metrics, made.readiness))
-        await made.check()
-        await _warn_of_rivals(made, settings.lease)
-        if settings.dashboard:
-            options = (*settings.connection.options, "--listen", settings.dashboard)
-            say(f"the dashboard is at {await stack.enter_async_context(dashboard_beside(options))}")
-        working = asyncio.create_task(made.run(settings.lease, ready=_ready), name="controllers")
-        await until(stopping, working)  # and the lease is given back
-    say("the controllers have stopped")
-
-
-async def _warn_of_rivals(made: Controllers, lease: Lease | None) -> None:
-    """Say so if two are about to work on the same objects. It may be meant: they may have different controllers."""
-    try:
-        rivals = await made.rivals(lease)
-    except ApiError as error:
-        _log.warning("whether others lead here cannot be seen: %s", error)
-        return
-    for rival in rivals:
-        _log.warning("%s leads on this hub, too: two that run the same controllers undo each other's work", rival)
-
-
-def _ready() -> None:
-    freeze()
-    say("the controllers are ready")

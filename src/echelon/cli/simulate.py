@@ -1,36 +1,18 @@
 """`echelon simulate`: try a change on a copy of the fleet, many times, with what may go wrong."""
 
-import asyncio
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 
-from echelon.api.cluster import MANAGED_CLUSTER
-from echelon.cli.change_admission import OfflineAdmission
-from echelon.cli.change_files import Document, read_files
 from echelon.cli.change_options import files_option, fleet_option, recursive_option
 from echelon.cli.connection import Connection, connected
-from echelon.cli.fleet import capture_fleet
-from echelon.cli.output import is_document, output_option, print_document
-from echelon.cli.plan import REFUSED, captured_fleet, failures_told
-from echelon.cli.plan_making import ChangePlan, make_plan
-from echelon.cli.simulate_report import report_of
-from echelon.cli.simulate_views import Simulation, document_of, lines_of
+from echelon.cli.output import is_document, output_option
 from echelon.cli.terminal import echo
-from echelon.cli.up import Progress
-from echelon.engine.forecast.limits import SpeedLimit, most_in_flight, speed_limits
-from echelon.fleet.capture import Capture
-from echelon.fleet.rehearsal.chronicle import RolloutName
-from echelon.fleet.rehearsal.hazards import KINDS, BadHazard, Hazard, read_hazard
-from echelon.fleet.rehearsal.lives import Trial, new_images
-from echelon.fleet.rehearsal.seeds import simulate as live_all
-from echelon.fleet.rehearsal.world import Write
+from echelon.fleet.rehearsal.hazards import KINDS
 
 VIOLATED = 11
-_TAKES = timedelta(minutes=1)  # that a cluster needs, where settings are compared
 _MOST_SEEDS = 10_000
 
 
@@ -77,16 +59,26 @@ def simulate(
     """
     if (fleet is None) == (not from_hub):
         raise click.UsageError("say which fleet: --fleet FILE, or --from-hub")
-    hazards = _hazards(failures)
+
+    from echelon.api.cluster import MANAGED_CLUSTER
+    from echelon.cli import simulate_trial as trials
+    from echelon.cli.change_files import read_files
+    from echelon.cli.fleet_capturing import captured_now
+    from echelon.cli.plan_asking import REFUSED, captured_fleet, failures_told
+    from echelon.cli.simulate_views import Simulation, document_of, lines_of
+    from echelon.cli.up_process import Progress
+    from echelon.fleet.rehearsal.seeds import simulate as live_all
+
+    hazards = trials.hazards(failures)
     with failures_told():
-        captured = captured_fleet(fleet) if fleet is not None else asyncio.run(_captured(connection))
+        captured = captured_fleet(fleet) if fleet is not None else captured_now(connection)
         documents = read_files(sources, namespace or "default", recursive=recursive)
-        plan = _planned(captured, documents)
+        plan = trials.planned(captured, documents)
     for each in plan.refused:
         echo(f"{each.document.title} is refused: {each.refusal}", err=True)
     if plan.refused:
         raise SystemExit(REFUSED)
-    trial = _trial(plan, hazards, days)
+    trial = trials.trial(plan, hazards, days)
     progress = Progress()
     try:
         lives = live_all(
@@ -98,70 +90,17 @@ def simulate(
         )
     finally:
         progress.end()
-    found = Simulation(tuple(lives), trial, tuple(failures), _limits(plan), len(captured.of(MANAGED_CLUSTER)))
+    found = Simulation(tuple(lives), trial, tuple(failures), trials.limits(plan), len(captured.of(MANAGED_CLUSTER)))
     if report is not None:
+        from echelon.cli.simulate_report import report_of
+
         report.write_text(report_of(found), encoding="utf-8")
     if is_document(output):
+        from echelon.cli.output import print_document
+
         print_document(document_of(found), output)
     else:
         for line in lines_of(found):
             echo(line)
     if found.broken:
         raise SystemExit(VIOLATED)
-
-
-def _hazards(failures: Sequence[str]) -> tuple[Hazard, ...]:
-    try:
-        return tuple(map(read_hazard, failures))
-    except BadHazard as error:
-        raise click.BadParameter(str(error), param_hint="--failures") from error
-
-
-async def _captured(connection: Connection) -> Capture:
-    async with connection.open() as client:
-        return await capture_fleet(client, datetime.now(UTC))
-
-
-def _planned(captured: Capture, documents: Sequence[Document]) -> ChangePlan:
-    found: list[ChangePlan] = []
-
-    async def run() -> None:
-        found.append(await make_plan(captured.snapshot(), OfflineAdmission(), documents, captured.taken))
-
-    asyncio.run(run())
-    return found[0]
-
-
-def _trial(plan: ChangePlan, hazards: tuple[Hazard, ...], days: float) -> Trial:
-    writes = tuple(
-        Write(each.kind, each.before, each.after) for each in plan.changed if each.after is not None and each.differs
-    )
-    rollouts = tuple(
-        RolloutName(each.after.kind.resource, each.namespace, each.after.metadata.name)
-        for each in plan.rollouts
-        if each.differs
-    )
-    captured_at = plan.fleet.now if plan.fleet is not None else datetime.now(UTC)
-    if not rollouts:
-        raise click.UsageError("nothing is rolled out by this change; echelon plan tells what it does")
-    if any(each.kind in ("crash", "image") for each in hazards) and not new_images(writes):
-        raise click.UsageError("--failures: no image in the files is new, so no pod could fail by it; try offline")
-    slots = {
-        RolloutName(each.after.kind.resource, each.namespace, each.after.metadata.name): most_in_flight(
-            each.after, captured_at
-        )
-        for each in plan.rollouts
-        if each.differs
-    }
-    return Trial(writes, rollouts, hazards, days * 24 * 3600, slots)
-
-
-def _limits(plan: ChangePlan) -> dict[RolloutName, tuple[SpeedLimit, ...]]:
-    now = plan.fleet.now if plan.fleet is not None else datetime.now(UTC)
-    return {
-        RolloutName(each.after.kind.resource, each.namespace, each.after.metadata.name): speed_limits(
-            each.after, now, _TAKES
-        )
-        for each in plan.rollouts
-        if each.differs
-    }

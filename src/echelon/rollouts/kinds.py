@@ -7,26 +7,22 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.grove import POD_CLIQUE_SET
-from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
-from echelon.api.policy import POLICY
-from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.engine.policy.names import ROOTS
 from echelon.kube.client import Reader
 from echelon.kube.errors import ApiError, Forbidden, NotFound
 from echelon.rollouts.names import names_of
-from echelon.rollouts.on_demand import on_demand
+from echelon.rollouts.on_demand import on_demand, value_on_demand
 from echelon.rollouts.one_look import OneLook
 from echelon.rollouts.refusals import NotThere, Refused
 from echelon.rollouts.similar import did_you_mean
-from echelon.rollouts.templates import TEMPLATES, name_of_binding
 
 if TYPE_CHECKING:
     from echelon.engine.rollout.stored_revision import StoredRevision
@@ -48,19 +44,33 @@ def _same(name: str, _: Kind[Any]) -> str:
     return name
 
 
+def _no_templates() -> tuple[Kind[Any], ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class RolloutKind:
-    """A kind that can be rolled out."""
+    """A kind that can be rolled out. Its types are imported when somebody asks for it: they take as long as a hub."""
 
-    kind: Kind[Any]
+    find_kind: Callable[[], Kind[Any]]
     # From an object, what is around, the time, and perhaps what an earlier reading remembers.
     read: Callable[..., Awaitable["Found"]]
     undo: _Undo = _content_back  # the JSON patch that brings a revision back
     describe: Callable[["StoredRevision"], JSONObject] = _nothing_more  # more columns for a list of revisions
     labels: str = ""  # selects, where some objects of the kind are copies, those that are rolled out
     copy_of: Callable[[JSONObject], str] = _original  # what to tell somebody who names a copy; nothing of others
-    templates: tuple[Kind[Any], ...] = ()  # kinds that people write, and that objects of this one bring to clusters
+    find_templates: Callable[[], tuple[Kind[Any], ...]] = _no_templates
     of_template: Callable[[str, Kind[Any]], str] = _same  # the name of the object for a template
+
+    @cached_property
+    def kind(self) -> Kind[Any]:
+        """What it is called, and how it is read."""
+        return self.find_kind()
+
+    @cached_property
+    def templates(self) -> tuple[Kind[Any], ...]:
+        """Kinds that people write, and that objects of this one bring to clusters."""
+        return self.find_templates()
 
     def names(self, of: str, name: str) -> list[tuple[str, str]]:
         """Return the objects that somebody may mean, each with what to call it; none if another kind is meant."""
@@ -79,12 +89,12 @@ def _is_called(kind: Kind[Any], name: str) -> bool:
 
 ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
     RolloutKind(
-        MANIFEST_WORK_REPLICA_SET,
+        value_on_demand("echelon.api.work_set", "MANIFEST_WORK_REPLICA_SET"),
         on_demand("echelon.rollouts.work_sets", "read_work_set"),
         describe=on_demand("echelon.rollouts.work_sets", "describe_template"),
     ),
     RolloutKind(
-        POLICY,
+        value_on_demand("echelon.api.policy", "POLICY"),
         on_demand("echelon.rollouts.policies", "read_rollout"),
         on_demand("echelon.engine.policy.content", "rollback_patch"),
         on_demand("echelon.rollouts.policies", "describe_content"),
@@ -92,14 +102,14 @@ ROLLOUT_KINDS: tuple[RolloutKind, ...] = (
         on_demand("echelon.rollouts.policies", "copy_of"),
     ),
     RolloutKind(
-        RESOURCE_BINDING,
+        value_on_demand("echelon.api.karmada", "RESOURCE_BINDING"),
         on_demand("echelon.rollouts.workloads", "read_workload"),
         describe=on_demand("echelon.rollouts.workloads", "describe_images"),
-        templates=TEMPLATES,
-        of_template=name_of_binding,
+        find_templates=value_on_demand("echelon.rollouts.templates", "TEMPLATES"),
+        of_template=on_demand("echelon.rollouts.templates", "name_of_binding"),
     ),
     RolloutKind(
-        POD_CLIQUE_SET,
+        value_on_demand("echelon.api.grove", "POD_CLIQUE_SET"),
         on_demand("echelon.rollouts.clique_sets", "read_clique_set"),
         describe=on_demand("echelon.rollouts.clique_sets", "describe_cliques"),
     ),

@@ -27,6 +27,7 @@ from echelon.engine.workload.propagating import SCHEDULED
 from echelon.engine.workload.standing import standing_of
 from echelon.engine.workload.subject import ALL_AT_ONCE
 from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
+from echelon.engine.workload.work_report import cause_in
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
@@ -81,7 +82,11 @@ def found_workload(view: WorkloadView, now: datetime) -> Found:
     if view.ledger is None:
         return found
     status = view.ledger.status
-    objects = {each.name: [_pods(each, f"{resource.kind} {resource.name}")] for each in status.clusters}
+    # Who sees the works is told of the cause with the cluster.
+    told = () if view.works else view.binding.status.aggregated_status
+    causes = {each.cluster_name: cause_in(each.status) for each in told}
+    title = f"{resource.kind} {resource.name}"
+    objects = {each.name: [_pods(each, title, causes.get(each.name, ""))] for each in status.clusters}
     return replace(found, objects=objects, budget="; ".join(_budget(status)))
 
 
@@ -99,13 +104,14 @@ def describe_images(revision: StoredRevision) -> JSONObject:
     return {"images": ", ".join(images) or None}
 
 
-def _pods(cluster: ClusterGrant, title: str) -> ObjectLine:
-    """Tell of the pods of a cluster, and of what it may do with them."""
+def _pods(cluster: ClusterGrant, title: str, cause: str) -> ObjectLine:
+    """Tell of the pods of a cluster, of what it may do with them, and why they are not well."""
     outdated = cluster.pods - cluster.updated
     counts = f"{cluster.updated} new, {outdated} old, {cluster.available} of {cluster.replicas} available"
     may = "" if cluster.paused else f"; may miss {cluster.unavailable}, may exceed by {cluster.surge}"
     state = DONE if not cluster.wait else MOVING if cluster.wait == Wait.UPDATING else WAITING
-    return ObjectLine(title, state, f"{counts}{may}", preview=True)
+    why = f"; {cause}" if cause else ""
+    return ObjectLine(title, state, f"{counts}{may}{why}", preview=True)
 
 
 def _budget(status: RolloutLedgerStatus) -> Iterator[str]:

@@ -24,6 +24,7 @@ from echelon.engine.workload.names import BINDING_UID, FINALIZER, MANAGED, PUSH_
 from echelon.fleet.loop import run
 from echelon.fleet.member.member import Member
 from echelon.fleet.member.profile import Pace, Profile
+from echelon.fleet.member.trouble import Script, Trouble
 from echelon.hub.controllers import run_controllers
 from echelon.kube.errors import NotFound
 from tests.agent import world as works
@@ -134,10 +135,11 @@ def image_of(live: JSONObject) -> str:
 
 
 @asynccontextmanager
-async def world(pace: Pace = STEADY, *, joined: bool = True) -> AsyncIterator[World]:
+async def world(pace: Pace = STEADY, *, joined: bool = True, troubles: Sequence[Trouble] = ()) -> AsyncIterator[World]:
     hub, member = await server((CLUSTER_GROUP, WORKLOAD_GROUP), 1), await server((KRUISE_GROUP,), 2)
     tidy = [asyncio.create_task(run_controllers(each.cluster)) for each in (hub, member)]
-    here = World(hub, member, Way(member), simulated=Member(Profile("c", pace=pace), member.cluster))
+    profile = Profile("c", pace=pace, script=Script(tuple(troubles)))
+    here = World(hub, member, Way(member), simulated=Member(profile, member.cluster))
     if joined:
         for name in (CLUSTER, SPACE):
             await hub.client.create(NAMESPACE.untyped(), {"metadata": {"name": name}})
@@ -170,11 +172,12 @@ def told(
     pace: Pace = STEADY,
     seed: int = 0,
     besides: Sequence[str] = ("leases",),
+    troubles: Sequence[Trouble] = (),
 ) -> None:
     """Run a story with an agent on a hub and a cluster of its own, and see that there is silence after it."""
 
     async def main() -> None:
-        async with world(pace) as here:
+        async with world(pace, troubles=troubles) as here:
             if started:
                 here.begin()
                 await here.settle(2)

@@ -327,3 +327,25 @@ def test_a_lost_ledger_raises_nobody() -> None:
     ledger = stored(found).ledger
     assert isinstance(ledger, Ledger)
     assert all(each.is_unknown for each in ledger.clusters.values())
+
+
+def test_what_pods_of_a_few_clusters_say_is_told_with_the_progress_and_with_a_stall(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = settled({f"c{number}": 1 for number in range(1, 6)}, template=template("v2", 2))
+    works = {name: replace(work, status={**(work.status or {}), "cause": "Boom"}) for name, work in view.works.items()}
+
+    def stalled(*given: Any) -> Round:
+        return replace(align(*given), stalled_since=NOW.timestamp())
+
+    monkeypatch.setattr(alignment, "align", stalled)
+    found = plan(replace(view, works=works), NOW)
+    (status,) = [
+        each.body["status"]
+        for each in found.actions
+        if isinstance(each, Patch) and "status" in each.body and "aggregatedStatus" in each.body["status"]
+    ]
+    messages = {each["type"]: each["message"] for each in status["conditions"]}
+    assert messages["RolloutProgressing"] == "0 of 5 clusters are complete; c1: Boom; c2: Boom; c3: Boom; and 2 more"
+    assert messages["RolloutStalled"].endswith("since 2026-01-01T00:00:00Z; c1: Boom; c2: Boom; c3: Boom; and 2 more")
+    assert [each["status"]["cause"] for each in status["aggregatedStatus"]] == ["Boom"] * 5

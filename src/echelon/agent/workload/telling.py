@@ -13,6 +13,7 @@ from echelon.agent.context import AgentContext
 from echelon.agent.newest_objects import NewestObjects
 from echelon.agent.object_watches import ObjectRef
 from echelon.agent.workload.children import CannotTell, Children, NotYet
+from echelon.agent.workload.troubles import Troubles
 from echelon.api.base import JSONObject
 from echelon.api.karmada import ResourceIdentifier, Work, WorkStatus
 from echelon.engine.align.interpreters import Interpreter
@@ -21,7 +22,7 @@ from echelon.engine.align.under_way import UnderWay
 from echelon.engine.conditions import condition_stamp
 from echelon.engine.workload.member_health import member_health
 from echelon.engine.workload.pushing import Push, drift_of, is_of_binding
-from echelon.engine.workload.work_report import Outcome, Seen, bounded, identify, is_news, report
+from echelon.engine.workload.work_report import Outcome, Seen, bounded, identify, is_news, report, with_cause
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Telling:
     def __init__(self, context: AgentContext, works: NewestObjects[Work], children: Children) -> None:
         self._works = works
         self._children = children
+        self._troubles = Troubles(context)
         self._watches = context.object_watches
         self._clock = context.clock
         self._ask_again = context.settings.status_sync_seconds
@@ -66,17 +68,18 @@ class Telling:
     def forget(self, name: str) -> None:
         """Let go of what was said of a work."""
         self._said.pop(name, None)
+        self._troubles.forget(name)
 
     async def tell(self, work: Work, push: Push, place: Place | None, outcome: Outcome | None) -> Told:
         """Report on a work."""
         name, identifier = work.metadata.name, _identifier(push, place)
         if place is None:
-            self._children.forget(name)
+            self._let_go(name)
             await self.report(work, identifier, outcome)
             return Told()
         live, heard, interpreter = place.live, self._watches.is_watched(place.ref), push.interpreter
         if live is None or not is_of_binding(live, push):
-            self._children.forget(name)
+            self._let_go(name)
             await self.report(work, identifier, outcome)
             return Told(math.inf if heard else self._ask_again)
         under_way: UnderWay | None = None
@@ -88,11 +91,12 @@ class Telling:
                 await self.report(work, identifier, outcome, known=False)
                 return Told(math.inf if heard else self._ask_again)
         drift = drift_of(push, live, place.template)
-        status, more = bounded(reflect(live, interpreter, under_way, drift=drift))
+        cause, due = await self._troubles.cause(work, live, interpreter)
+        status, more = bounded(with_cause(reflect(live, interpreter, under_way, drift=drift), cause))
         if outcome is not None and more:
             outcome = replace(outcome, message=outcome.message + more)
         await self.report(work, identifier, outcome, Seen(status, member_health(live, interpreter)))
-        return Told(math.inf if heard else self._ask_again, self._children.cost(name))
+        return Told(min(due, math.inf if heard else self._ask_again), self._children.cost(name))
 
     async def report(
         self,
@@ -111,6 +115,10 @@ class Telling:
         # A write whose answer was lost may have arrived: then the hub has what was said last, whatever a cache shows.
         if is_news(status, work.status) or (before is not None and is_news(status, before)):
             await self._works.patch(work, {"status": msgspec.to_builtins(status)}, "status")
+
+    def _let_go(self, name: str) -> None:
+        self._children.forget(name)
+        self._troubles.forget(name)
 
     async def _under_way(self, name: str, live: JSONObject, interpreter: Interpreter) -> UnderWay | None:
         try:

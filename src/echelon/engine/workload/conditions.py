@@ -20,6 +20,7 @@ OVERRIDE_FAILED = "OverrideFailed"
 HUB_RUNS_TEMPLATE, NO_TEMPLATE, BOTH_ZERO = "HubRunsTemplate", "TemplateNotFound", "BothZero"
 LEDGER_LOST, FOREIGN_WORK, NAME_TOO_LONG = "LedgerLost", "WorkOfAnotherBinding", "NameTooLong"
 SECOND_BINDING = "TemplateHasAnotherBinding"
+_MOST_CAUSES = 3
 HELD = "Held"  # nothing is sent until somebody corrects something
 
 
@@ -111,16 +112,21 @@ def aligned_conditions(
     waiting: Collection[str],
     foreign: Mapping[str, str],
     unknown: Mapping[str, str],
+    causes: Mapping[str, str],
 ) -> list[ConditionDraft]:
     """Return the conditions of a workload that is aligned.
 
-    `waiting` are clusters that have nothing yet; of `unknown` ones nobody has the template that they were granted.
+    `waiting` are clusters that have nothing yet; of `unknown` ones nobody has the template that they were granted;
+    `causes` are what pods say in clusters that are not well.
     """
     decisions = list(found.decisions.values())
+    why = _told(
+        {each.cluster: causes[each.cluster] for each in decisions if causes.get(each.cluster) and not each.complete}
+    )
     return [
         _aligned(decisions, budgets, strategy, lost, foreign),
-        _progressing(found, decisions, waiting),
-        _stalled(found, decisions, unknown),
+        _progressing(found, decisions, waiting, why),
+        _stalled(found, decisions, unknown, why),
         _partition(decisions),
     ]
 
@@ -152,16 +158,27 @@ def _aligned(
     return ConditionDraft(ALIGNED, True, "Aligned", total)
 
 
-def _progressing(found: Round, decisions: Iterable[ClusterDecision], waiting: Collection[str]) -> ConditionDraft:
+def _told(causes: Mapping[str, str]) -> str:
+    """Return what the pods of a few clusters say."""
+    said = "".join(f"; {name}: {cause}" for name, cause in sorted(causes.items())[:_MOST_CAUSES])
+    more = len(causes) - _MOST_CAUSES
+    return f"{said}; and {more} more" if more > 0 else said
+
+
+def _progressing(
+    found: Round, decisions: Iterable[ClusterDecision], waiting: Collection[str], why: str
+) -> ConditionDraft:
     everybody = list(decisions)
     done = sum(each.complete or each.gone for each in everybody)
     message = f"{done} of {len(everybody) + len(waiting)} clusters are complete"
     if found.complete and not waiting:
         return ConditionDraft(PROGRESSING, False, "Complete", message)
-    return ConditionDraft(PROGRESSING, True, "Progressing", message)
+    return ConditionDraft(PROGRESSING, True, "Progressing", message + why)
 
 
-def _stalled(found: Round, decisions: Iterable[ClusterDecision], unknown: Mapping[str, str]) -> ConditionDraft:
+def _stalled(
+    found: Round, decisions: Iterable[ClusterDecision], unknown: Mapping[str, str], why: str
+) -> ConditionDraft:
     """Say who holds everything up, and since when, if that may last until somebody does something."""
     away = [each for each in decisions if each.wait is Wait.UNREACHABLE and not each.complete]
     if away:
@@ -174,7 +191,7 @@ def _stalled(found: Round, decisions: Iterable[ClusterDecision], unknown: Mappin
     if found.stalled_since is not None:
         since = datetime.fromtimestamp(found.stalled_since, UTC)
         message = f"too few pods are available, and nothing has moved since {since:%Y-%m-%dT%H:%M:%SZ}"
-        return ConditionDraft(STALLED, True, Wait.PODS.value, message)
+        return ConditionDraft(STALLED, True, Wait.PODS.value, message + why)
     return ConditionDraft(STALLED, False, "NotStalled")
 
 

@@ -9,7 +9,7 @@ from echelon.api.base import JSONObject
 from echelon.engine.align.budgets import RollingStrategy
 from echelon.engine.align.interpreters import Interpreter
 from echelon.engine.work.health import Healthy, health
-from echelon.engine.work.health_state import kept_old, number, part, text
+from echelon.engine.work.health_state import UNOBSERVED, kept_old, number, part, text
 
 HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 
@@ -36,6 +36,15 @@ def member_health(obj: JSONObject, interpreter: Interpreter | None) -> str:
     if (group, kind) not in _JUDGED:
         return UNKNOWN
     return HEALTHY if isinstance(health(obj), Healthy) else UNHEALTHY
+
+
+def is_unwell(obj: JSONObject, interpreter: Interpreter | None) -> bool:
+    """Whether it is worth asking why an object does not do its job: its controller has seen it, and it does not."""
+    observed = number(part(obj, "status"), "observedGeneration") >= number(part(obj, "metadata"), "generation")
+    if interpreter is not None:
+        return observed and member_health(obj, interpreter) == UNHEALTHY
+    found = health(obj)
+    return not isinstance(found, Healthy) and found.reason != UNOBSERVED
 
 
 def _workload(obj: JSONObject, strategy: RollingStrategy | None) -> str:

@@ -139,6 +139,7 @@ def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
             waiting=waiting,
             foreign=view.foreign,
             unknown=pushed.unknown,
+            causes={name: work.cause for name, work in view.works.items()},
         ),
     ]
     statuses = (

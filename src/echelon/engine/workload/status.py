@@ -91,7 +91,10 @@ def ledger_status(
         left=BudgetLeft(unavailable=slack.available, surge=slack.pods, updates=slack.updated),
         available=sum(each.available for each in views.values()),
         updated=sum(_updated(ledger, name) for name in views),
-        clusters=[_figures(each, ledger, holdings.get(name)) for name, each in sorted(found.decisions.items())],
+        clusters=[
+            _figures(each, ledger, holdings.get(name), view.works.get(name))
+            for name, each in sorted(found.decisions.items())
+        ],
         rollout=summary,
     )
     if status == before or (brief and _completeness(status) == _completeness(before)):
@@ -107,7 +110,7 @@ def ledger_status(
     return Patch(ROLLOUT_LEDGER, view.key.name, body, view.key.namespace, subresource="status")
 
 
-def _figures(decision: ClusterDecision, ledger: Ledger, holding: Holding | None) -> ClusterGrant:
+def _figures(decision: ClusterDecision, ledger: Ledger, holding: Holding | None, work: WorkView | None) -> ClusterGrant:
     grant, entry = decision.grant, ledger.clusters.get(decision.cluster)
     view = entry.view if entry is not None else None
     done = holding is not None and holding.status.phase is Phase.SUCCEEDED and decision.complete
@@ -128,9 +131,14 @@ def _figures(decision: ClusterDecision, ledger: Ledger, holding: Holding | None)
         available=view.available if view is not None else 0,
         updated=_updated(ledger, decision.cluster),
         wait=decision.wait.value,
-        message=decision.message[:_MESSAGE],
+        message=with_cause(decision.message, work.cause if work is not None and not decision.complete else ""),
         complete_since=format_micro_time(since) if since is not None else "",
     )
+
+
+def with_cause(message: str, cause: str) -> str:
+    """Return what a cluster waits for, and what the worst of its pods says."""
+    return "; ".join(filter(None, (message, cause)))[:_MESSAGE]
 
 
 def _updated(ledger: Ledger, cluster: str) -> int:

@@ -24,6 +24,7 @@ from echelon.engine.rollout.subject import Holding, Subject
 from echelon.engine.work.health_state import part, text
 from echelon.engine.workload.alignment import Alignment
 from echelon.engine.workload.names import BINDING_LABEL, HASH_LABEL, TEMPLATE_UID_LABEL
+from echelon.engine.workload.status import with_cause
 from echelon.engine.workload.templates import Templates, content_of
 from echelon.engine.workload.view import WorkloadView
 from echelon.engine.workload.works import WorkView
@@ -152,6 +153,8 @@ def _holding(
         )
     if status.phase is Phase.FAILED and work is not None:
         reason, message = work.report.reason, work.report.message
+    elif status.phase is not Phase.SUCCEEDED and work is not None:
+        message = with_cause(message, work.cause)
     return Holding(cluster=cluster, revision=revision, status=status, reason=reason, message=message, written=written)
 
 

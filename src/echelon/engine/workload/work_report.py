@@ -9,12 +9,15 @@ from echelon.api.karmada import ManifestStatus, ResourceIdentifier, Work, WorkSt
 from echelon.api.kinds import Kind
 from echelon.engine.align.reflection import REFUSED_PUSH_ID, SNAPSHOT, refused_push
 from echelon.engine.conditions import ConditionStamp, set_condition
+from echelon.engine.work.cause import MAX_CAUSE
 from echelon.engine.work.health_state import part, text
+from echelon.engine.work.pod_trouble import one_line
 from echelon.engine.workload.member_health import UNKNOWN
 
 APPLIED = "Applied"
 SUCCEEDED = "AppliedSuccessful"
 SUCCESS = "Manifest has been successfully applied"
+CAUSE = "cause"  # in the status of an object that is not well: what its pods say, for people
 # Of a status that is larger nothing is told: works are listed by the thousand.
 MOST_BYTES = 128 * 1024
 
@@ -81,6 +84,22 @@ def refused_in(work: Work) -> int | None:
     """Return the push that was told to be refused, by us or by our predecessor."""
     statuses = work.status.manifest_statuses
     return refused_push(statuses[0].status or {}) if statuses else None
+
+
+def with_cause(status: JSONObject, cause: str) -> JSONObject:
+    """Add to the status of an object why it is not well. What an object itself says under that name stays."""
+    return {**status, CAUSE: cause} if cause and CAUSE not in status else status
+
+
+def cause_in(status: JSONObject | None) -> str:
+    """Return why an object is not well, as its cluster told it: one line, and not a long one."""
+    return one_line(text(status or {}, CAUSE), MAX_CAUSE)
+
+
+def told_cause(work: Work) -> str:
+    """Return why the object of a work is not well, as it was last told."""
+    statuses = work.status.manifest_statuses
+    return cause_in(statuses[0].status) if statuses else ""
 
 
 def bounded(status: JSONObject) -> tuple[JSONObject, str]:

@@ -17,6 +17,7 @@ from echelon.engine.rollout.annotations import REVISION_ANNOTATION, WRITTEN_ANNO
 from echelon.engine.work.health_state import part, text
 from echelon.engine.workload.manifests import push_id_of
 from echelon.engine.workload.names import BINDING_NAME, BINDING_NAMESPACE, BINDING_UID, cluster_of, work_name
+from echelon.engine.workload.work_report import cause_in
 
 APPLIED = "Applied"
 FENCED = "Fenced"  # the member has a newer push than the work: nothing is wrong with the work but its age
@@ -69,6 +70,11 @@ class WorkView:
     def is_refused(self) -> bool:
         """Whether the member's server has refused for certain what the work carries now."""
         return self.push_id is not None and self.report.refused == self.push_id
+
+    @property
+    def cause(self) -> str:
+        """Why the object is not well, if its agent has found that out."""
+        return cause_in(self.status)
 
     @property
     def key(self) -> Key:
