@@ -42,11 +42,13 @@ _UNSEEN = "the works of the clusters cannot be read, so what their agents say of
 
 async def read_workload(client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None) -> Found:
     """Return a binding with everything around it."""
-    view, unseen = await read_workload_view(client, document)
+    view, unseen = await read_workload_view(client, document, memory)
     return replace(found_workload(view, now), note=unseen)
 
 
-async def read_workload_view(client: Reader, document: JSONObject) -> tuple[WorkloadView, str]:
+async def read_workload_view(
+    client: Reader, document: JSONObject, memory: Memory | None = None
+) -> tuple[WorkloadView, str]:
     """Return what is known of a binding, and what of it may not be seen."""
     binding = msgspec.convert(document, ResourceBinding)
     meta, resource = binding.metadata, binding.spec.resource
