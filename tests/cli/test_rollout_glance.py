@@ -9,7 +9,14 @@ from echelon.rollouts.memory import Memory
 
 
 def condition(kind: str, status: str, reason: str, message: str = "", generation: int = 2) -> dict[str, Any]:
-    return {"type": kind, "status": status, "reason": reason, "message": message, "observedGeneration": generation}
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
 
 
 def document(*conditions: dict[str, Any], **summary: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ function row(each) {
     h("td", {}, state(each.state), each.message && h("span", { class: "sub clip", title: each.message }, each.message)),
     h("td", { class: "wide" }, bar(each.counts, each.total), h("span", { class: "sub" }, told(each.counts))),
     h("td", { class: "number" }, `${(each.counts.done ?? 0).toLocaleString("en")}/${each.total.toLocaleString("en")}`),
-    h("td", {}, waves(each)),
+    h("td", { class: "text" }, each.groups.length ? waves(each) : h("span", { class: "sub" }, each.note)),
     h("td", { class: "number" }, each.number || ""),
     h("td", { class: "number" }, age(each.made)));
 }
