@@ -253,7 +253,8 @@ def test_what_another_has_made_can_be_applied_without_a_conflict() -> None:
     async def story() -> None:
         async with hubs.hub() as here:
             for each in documents:
-                kind = registry.by_gvk(*each["apiVersion"].split("/"), each["kind"])
+                group, version = each["apiVersion"].split("/")
+                kind = registry.by_gvk(group, version, each["kind"])
                 assert kind is not None
                 with suppress(AlreadyExists):
                     await here.client.create(kind.untyped(), each)
