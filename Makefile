@@ -73,6 +73,6 @@ $(READY): requirements.txt pyproject.toml
 	  echo "       Name another: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; } >&2
 	@$(BIN)/python -c '' 2>/dev/null || { echo "==> making .venv"; $(PYTHON) -m venv --clear .venv; }
 	@echo "==> installing the locked dependencies"
-	@$(PIP) install --no-compile --require-hashes -r requirements.txt
+	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
