@@ -148,7 +148,7 @@ class Terminal:
         """Wait until what a command prints as JSON is as it should be."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            ended = self.run(f"{command} -o json")
+            ended = self.run(f"{command} -o json 2>/dev/null")
             if ended.returncode == 0 and holds(json.loads(ended.stdout)):
                 return
             time.sleep(2)
