@@ -72,7 +72,6 @@ _AT_REST = (
     View("What enforcing would change", "echelon policy diff session-limits -n guardrails"),
     View("Clusters", "echelon cluster list"),
     View("A cluster", "echelon cluster show eu-1"),
-    View("Inviting a cluster", "echelon cluster join edge-7"),
     View("What a hub lacks", "echelon doctor"),
     View("Mistakes in files", "echelon lint -f site.yaml"),
     View("What a change would do", "echelon plan -f storefront-4.yaml"),
@@ -81,6 +80,7 @@ _AT_REST = (
         "A change, tried on a copy of the fleet",
         'echelon simulate -f storefront-4.yaml --fleet fleet.json --seeds 2 --failures "image on 2"',
     ),
+    View("Inviting a cluster", "echelon cluster join edge-7"),
 )
 
 
@@ -100,7 +100,14 @@ class Terminal:
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(  # noqa: S602 - ours, and as people type it
-            command, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False
+            command,
+            shell=True,
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
 
     @contextmanager
@@ -124,20 +131,24 @@ class Terminal:
         """Return what somebody types, and sees."""
         ended = self.run(view.command)
         if ended.returncode in _TROUBLE:
-            raise SystemExit(f"{view.command} exits {ended.returncode}: {ended.stdout}{ended.stderr}")
+            raise SystemExit(f"{view.command} exits {ended.returncode}: {ended.stdout}")
         code = f"  # exits {ended.returncode}" if ended.returncode else ""
-        return f"$ {view.command}{code}\n{self.cleaned(ended.stdout + ended.stderr)}"
+        return f"$ {view.command}{code}\n{self.cleaned(ended.stdout)}"
 
     def cleaned(self, text: str) -> str:
         """Return what somebody sees who is elsewhere: other paths, and no secrets."""
-        text = plain(text).replace(f"{self.directory}/", "").replace(str(example("")), "examples")
+        text = (
+            "\n".join(map(plain, text.splitlines()))
+            .replace(f"{self.directory}/", "")
+            .replace(str(example("")), "examples")
+        )
         return _TOKEN.sub("…", text).strip("\n")
 
     def until(self, command: str, holds: Callable[[Any], bool]) -> None:
         """Wait until what a command prints as JSON is as it should be."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            ended = self.run(f"{command} -o json")
+            ended = self.run(f"{command} -o json 2>/dev/null")
             if ended.returncode == 0 and holds(json.loads(ended.stdout)):
                 return
             time.sleep(2)
