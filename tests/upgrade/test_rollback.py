@@ -102,7 +102,7 @@ async def is_new(local: Local) -> bool:
     return bool(done and rolled.total and rolled.available == rolled.total)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_this_version_stores_as_it_goes_on_fits_the_readers_of_an_earlier_one(
     version: str, tmp_path: Path
