@@ -28,8 +28,8 @@ settings.load_profile("full" if os.environ.get(FULL) else "quick")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two workers more than there are processors: some tests wait for real time to pass, and need none meanwhile."""
-    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 2
+    """One worker more than there are processors: some tests wait for real time to pass, and need none meanwhile."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -35,7 +35,7 @@ OBEYED = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *map(chr, range(
 CLI = Path(terminal.__file__).parent
 # What may print as it is: the one place for people, documents for programs, definitions and settings of charts, which
 # are ours, and commands of a line that is written over.
-RAW = {"terminal.py", "output.py", "crds.py", "install.py", "up_process.py"}
+RAW = {"terminal.py", "output.py", "crds_choosing.py", "install.py", "up_process.py"}
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -159,7 +160,13 @@ def test_ctrl_c_ends_without_many_words(tmp_path: Path) -> None:
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(kubeconfig(f"http://127.0.0.1:{server.getsockname()[1]}")))
         command = [*ECHELON, "rollout", "watch", "web", "--kubeconfig", str(path)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Who runs tests in the background of a shell has them ignore it, and with them all that they start.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - it takes no lock
+        )
         with server.accept()[0]:
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE_SECONDS)
