@@ -8,6 +8,8 @@ import pytest
 from tests.attacks.hub import AttackedHub, attacked_hub
 from tests.hub.api import config_map
 
+pytestmark = pytest.mark.full
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 YAML = "application/yaml"
 MIB = 1 << 20

@@ -45,6 +45,8 @@ from tests.engine.work.test_ignoring import live, wanted
 from tests.engine.work.works import at as minutes
 from tests.engine.work.works import config, done, web, work
 
+pytestmark = pytest.mark.full
+
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
 # No attack comes near to this; before there were limits, each of them took minutes, or all the memory that there was.
 CPU_SECONDS = 20.0

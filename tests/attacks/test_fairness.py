@@ -19,6 +19,8 @@ from tests.attacks.hub import AttackedHub, attacked_hub, eventually
 from tests.hub.api import Api, config_map
 from tests.hub.conftest import HubProcess
 
+pytestmark = pytest.mark.full
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECONDS = 4.0
 PLACES, WAITING, WATCHES = 3, 2, 4

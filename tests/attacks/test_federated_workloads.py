@@ -14,6 +14,8 @@ from tests.controllers.hub import NS
 from tests.controllers.test_workloads import begun
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
 
+pytestmark = pytest.mark.full
+
 IMPOSSIBLE: dict[str, Any] = {
     "huge": {"replicas": 2**62, "readyReplicas": 2**62, "availableReplicas": 2**62, "updatedReplicas": 2**62},
     "negative": {"replicas": -5, "readyReplicas": -5, "availableReplicas": -1, "updatedReplicas": -1},

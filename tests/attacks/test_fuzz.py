@@ -15,6 +15,8 @@ from tests.attacks.hub import TRIES, AttackedHub, attacked_hub, eventually
 from tests.budgets import Lives
 from tests.hub.api import Answer, Api, config_map
 
+pytestmark = pytest.mark.full
+
 ANSWER_SECONDS = 2.0  # of a processor
 STEP_SECONDS = 0.05
 SECONDS_A_MIB = 0.1  # for copies of it: what is read of it and looked at is read and looked at beside the loop

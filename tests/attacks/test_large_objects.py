@@ -23,6 +23,8 @@ from echelon.hub.verbs import admission, patch
 from tests.attacks.hub import PATIENCE_SECONDS, AttackedHub, attacked_hub, eventually
 from tests.hub.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, config_map
 
+pytestmark = pytest.mark.full
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

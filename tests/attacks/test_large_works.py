@@ -20,6 +20,8 @@ from echelon.engine.conditions import condition_stamp
 from echelon.engine.work.limits import MAX_BYTES, SHORTENED, Unrecordable, check_record, fitted
 from tests.agent.world import CLUSTER, World, condition, config_map, told
 
+pytestmark = pytest.mark.full
+
 STAMP = condition_stamp(1, datetime(2026, 1, 1, tzinfo=UTC))
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.hub.api import APPLY_PATCH, JSON_PATCH, Api, config_map
 from tests.hub.conftest import HubProcess
 
+pytestmark = pytest.mark.full
+
 YAML = "application/yaml"
 BODY_BYTES = 3 << 20  # as much as is read at all
 ADDRESS_BYTES = 60_000

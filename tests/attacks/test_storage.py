@@ -24,6 +24,8 @@ from tests.attacks.hub import attacked_hub, eventually
 from tests.hub.api import Api, config_map
 from tests.hub.conftest import HubProcess
 
+pytestmark = pytest.mark.full
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 

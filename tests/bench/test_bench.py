@@ -50,6 +50,7 @@ def test_starting_the_command_line_is_compared_with_kubectl(kubectl: str, monkey
     assert measured("startup")["startup"].keys() == {KUBECTL, "echelon --help", "echelon rollout list", asked}
 
 
+@pytest.mark.full
 def test_a_server_that_cannot_be_talked_to_is_reported_in_one_line(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(

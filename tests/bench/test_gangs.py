@@ -12,6 +12,8 @@ from echelon.hub.storage.store import Change, Entry, Key
 from echelon.kube.client import EventType
 from tests.bench.test_bench import measured
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("pods", [10, 50, 200, 1_000, 10_000])
 def test_a_shape_has_the_pods_that_were_asked_for(pods: int) -> None:

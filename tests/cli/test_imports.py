@@ -18,6 +18,8 @@ import pytest
 from echelon.cli import main
 from echelon.hub.access.pki import new_authority
 
+pytestmark = pytest.mark.full
+
 _START = """
 import sys
 import echelon.cli.run_process

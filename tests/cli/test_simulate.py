@@ -51,6 +51,7 @@ def told(result: Result) -> Any:
     return json.loads(result.stdout)["rollouts"][0]
 
 
+@pytest.mark.full
 def test_a_good_change_is_everywhere_after_its_soaks_and_the_same_seeds_say_the_same(
     simulate: Callable[..., Result], tmp_path: Path
 ) -> None:

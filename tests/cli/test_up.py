@@ -56,6 +56,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert "Traceback" not in log.read_text(), log.read_text()
 
 
+@pytest.mark.full
 def test_controllers_beside_those_of_the_fleet_wait(up: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as output:
@@ -129,6 +130,7 @@ def test_the_hub_asks_who_may_move_a_cluster_into_a_set(up: Path, kube: Callable
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("example", ROLLOUTS)
 def test_an_example_is_applied_and_reaches_every_cluster(
     example: str, kube: Callable[..., str], rollout: Callable[..., Result]
@@ -197,6 +199,7 @@ def test_a_bad_change_stops_at_the_canary_and_is_undone(
     assert [(each["revision"], each["present"]) for each in stored] == [(2, False), (3, True)]
 
 
+@pytest.mark.full
 def test_a_mistyped_placement_takes_nothing_away_until_somebody_approves_it(
     kube: Callable[..., str], rollout: Callable[..., Result]
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_mistyped_placement_takes_nothing_away_until_somebody_approves_it(
     rollout("watch", *of, "--timeout", str(PATIENCE_SECONDS))
 
 
+@pytest.mark.full
 def test_a_set_of_pod_cliques_on_one_cluster_is_worked_through_after_an_edit(
     kube: Callable[..., str], rollout: Callable[..., Result]
 ) -> None:

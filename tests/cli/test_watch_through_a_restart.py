@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.cli.test_rollout_verbs import Shown, furnish
 from tests.engine.work_set.world import NAME, World, progressive
 from tests.hub.conftest import HubProcess
+
+pytestmark = pytest.mark.full
 
 PATIENCE_SECONDS = 120.0
 

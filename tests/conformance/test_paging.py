@@ -118,6 +118,7 @@ async def test_a_match_without_a_version_is_refused(client: Client, namespace: s
     assert refused_fields(error) == [("resourceVersionMatch", "FieldValueNotSupported")]
 
 
+@pytest.mark.full
 @pytest.mark.long
 async def test_a_version_from_the_future_is_waited_for_a_little(client: Client, namespace: str) -> None:
     await client.create(CONFIG_MAP, config_map("a"), namespace)

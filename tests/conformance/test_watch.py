@@ -150,6 +150,7 @@ async def test_a_watch_ends_when_its_time_is_over(client: Client, namespace: str
     assert steps(seen) == STORY
 
 
+@pytest.mark.full
 @pytest.mark.long
 async def test_a_bookmark_is_a_place_to_go_on_from(client: Client, new_namespace: Callable[[], Awaitable[str]]) -> None:
     here, there = await new_namespace(), await new_namespace()

@@ -4,6 +4,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from echelon.api.base import JSONObject
 from echelon.api.times import format_micro_time
 from echelon.engine.rollout.control import ABORTED, APPROVAL, APPROVED, PAUSED, RETRIED
@@ -15,6 +17,8 @@ from tests.controllers.hub import NS, now
 from tests.controllers.test_workloads import begun
 from tests.controllers.work_world import Groups, per_group, progressive
 from tests.controllers.workload_world import KINDS, WorkloadWorld, of_deployment, pod_template, rolling, told
+
+pytestmark = pytest.mark.full
 
 GROUPS: Groups = (("canary", ["c3"]), ("", ["c1", "c2"]))
 

@@ -2,11 +2,15 @@
 
 import json
 
+import pytest
+
 from echelon.engine.rollout.history import LIMIT
 from echelon.engine.workload.names import PLACEMENT, STRATEGY
 from tests.controllers.test_workload_control import GROUPS, new_pods
 from tests.controllers.work_world import per_group
 from tests.controllers.workload_world import WorkloadWorld, pod_template, rolling, told
+
+pytestmark = pytest.mark.full
 
 
 async def upgraded(world: WorkloadWorld, version: str, partition: int) -> None:

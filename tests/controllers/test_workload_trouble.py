@@ -23,6 +23,8 @@ from tests.controllers.test_workloads import begun
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
 from tests.engine.align.members import Pace
 
+pytestmark = pytest.mark.full
+
 
 async def taint(world: WorkloadWorld, cluster: str) -> None:
     """Have nobody hear of a cluster any more."""

@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.override import CLUSTER_OVERRIDE_POLICY, OVERRIDE_POLICY
 from echelon.engine.workload.names import PLACEMENT, STRATEGY
 from tests.controllers.hub import NS
 from tests.controllers.propagation_world import DEPLOYMENTS, DIVIDED, policy, respec
 from tests.controllers.workload_world import WorkloadWorld, of_deployment, told
+
+pytestmark = pytest.mark.full
 
 
 async def images(world: WorkloadWorld) -> dict[str, str]:

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from pathlib import Path
 
+import pytest
+
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from echelon.api.base import JSONObject
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
@@ -14,6 +16,8 @@ from echelon.api.work import APPLIED_MANIFEST_WORK, MANIFEST_WORK
 from echelon.fleet.local import Local, Settings
 from echelon.kube.client import MergePatch
 from echelon.kube.errors import NotFound
+
+pytestmark = pytest.mark.full
 
 PATIENCE_SECONDS = 60.0
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from echelon.cli.hub import write_kubeconfig
 from echelon.fleet.local import Local, Settings
 from tests.hub.api import Api
@@ -41,6 +43,7 @@ def served(directory: Path, fleet: str) -> Iterator[Api]:
         loop.close()
 
 
+@pytest.mark.full
 def test_a_log_is_cut_followed_and_refused_as_kubelets_do(tmp_path: Path) -> None:
     with served(tmp_path, "1 cluster; image *:bad* fails on all") as api:
         api.ok("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": TWO})

@@ -18,6 +18,8 @@ from tests.controllers.clique_world import NS, CliqueWorld, clique, group, set_o
 from tests.fleet.clique_stories import uids
 from tests.fleet.test_pod_cliques import began, told, workload
 
+pytestmark = pytest.mark.full
+
 FRONT, GROUP = "w-0-pc-a", "w-0-sg-x"
 B, C = (tuple(f"{GROUP}-{index}-{name}" for index in (0, 1)) for name in ("pc-b", "pc-c"))
 

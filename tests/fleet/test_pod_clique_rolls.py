@@ -14,6 +14,8 @@ from tests.controllers.clique_world import NS, CliqueWorld, clique, group, is_re
 from tests.fleet.clique_stories import Machines, Watch, uids
 from tests.fleet.test_pod_cliques import began, told, workload
 
+pytestmark = pytest.mark.full
+
 FRONT, GROUP = "w-0-pc-a", "w-0-sg-x"
 
 

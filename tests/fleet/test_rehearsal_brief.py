@@ -26,6 +26,8 @@ from echelon.kube.client import MergePatch
 from echelon.kube.errors import Conflict, NotFound
 from tests.cli.plan_world import NS, TAKEN, fleet, loop_of, work_set
 
+pytestmark = pytest.mark.full
+
 CLUSTERS, GROUP = 9, 3
 WEB = RolloutName(MANIFEST_WORK_REPLICA_SET.resource, NS, "web")
 

@@ -294,6 +294,7 @@ def test_a_level_based_controller_survives_every_mixture_of_faults(lives: Lives)
         assert outcome.seconds >= 900
 
 
+@pytest.mark.full
 def test_the_seeds_have_met_every_kind_of_fault() -> None:
     met: Counter[str] = Counter()
     for seed in range(24):
@@ -303,6 +304,7 @@ def test_the_seeds_have_met_every_kind_of_fault() -> None:
     assert {"crash", "kill"} | requests | streams <= set(met)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("where", ["crash_before", "crash_after"])
 def test_a_crash_at_any_write_is_survived(where: str) -> None:
     """Every write of the run has its turn: the last one is known when there was no crash any more."""
@@ -318,6 +320,7 @@ def test_a_crash_at_any_write_is_survived(where: str) -> None:
 STALE = Faults(stale=0.5, delay=0.2, lost_answer=0.2, gone=0.3, close=0.7, crash=0.05)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "faults", "why"),
     [

@@ -1,11 +1,15 @@
 """Budgets hold over members whose ReplicaSets hear late of what their Deployment has told them."""
 
+import pytest
+
 from echelon.fleet.loop import run
 from echelon.fleet.member.profile import Pace
 from echelon.hub.storage.store import Change
 from echelon.kube.client import EventType
 from tests.fleet.pod_counter import Limits
 from tests.fleet.workload_fleet import WorkloadFleet, workload_fleet, workload_spec
+
+pytestmark = pytest.mark.full
 
 REPLICAS, UNAVAILABLE, SURGE = 15, 2, 1
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from echelon.fleet.loop import run
 from echelon.fleet.member.profile import Pace
 from tests.fleet.pod_counter import Limits
@@ -66,6 +68,7 @@ def test_a_clone_set_with_a_partition_of_four_stops_at_six_new_pods_and_finishes
     told(story)
 
 
+@pytest.mark.full
 def test_one_pod_at_a_time_over_ten_far_clusters_through_three_templates_and_a_kill() -> None:
     async def story(here: WorkloadFleet) -> None:
         await here.bind("Deployment", dict.fromkeys(here.names, 5))

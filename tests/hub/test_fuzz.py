@@ -21,6 +21,7 @@ from echelon.api import registry
 from echelon.hub.server import Hub, Settings
 from echelon.hub.verbs import reading
 from echelon.hub.web import options
+from tests.examples import examples
 from tests.hub.api import (
     APPLY_PATCH,
     CLUSTERS,
@@ -286,7 +287,7 @@ def server() -> Iterator[Server]:
         running.close()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(call=spoilt())
 @example(call=Call("GET", f"{NAMESPACE}/configmaps", query={"limit": "9223372036854775807", "labelSelector": "a=b"}))
 @example(call=Call("DELETE", f"{NAMESPACE}/configmaps/a", {"preconditions": []}, query={"dryRun": "All"}))

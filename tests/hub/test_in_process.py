@@ -33,6 +33,7 @@ from echelon.kube.client import (
     StrategicPatch,
     WriteOptions,
 )
+from tests.examples import examples
 from tests.hub.api import config_map, deployment, managed_cluster
 
 Scenario = Callable[[InProcessClient], Coroutine[Any, Any, None]]
@@ -371,7 +372,7 @@ def both() -> Iterator[Both]:
         made.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_the_same_calls_have_the_same_results_over_http(both: Both, steps: list[tuple[str, str, Any]]) -> None:
     async def scenario() -> None:

@@ -10,6 +10,8 @@ import yaml
 
 from tests.hub.conftest import HubProcess, Kubectl
 
+pytestmark = pytest.mark.full
+
 DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment

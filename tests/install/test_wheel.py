@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 180.0
 
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.full]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,8 @@ from tests.controllers.strict import end
 from tests.joining import story
 from tests.joining.place import Place, Running, client_of, install
 
+pytestmark = pytest.mark.full
+
 
 @asynccontextmanager
 async def place(directory: Path) -> AsyncIterator[tuple[Place, "Servers"]]:

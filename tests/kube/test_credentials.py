@@ -247,6 +247,7 @@ def test_a_plugin_that_is_not_installed_is_said_to_be_with_the_hint() -> None:
         run(issue(plugin))
 
 
+@pytest.mark.full
 def test_a_plugin_that_hangs_is_ended_with_what_it_started(program: Program) -> None:
     child = program.directory / "child"
     # A shell, because it has started its child long before the time is over, on a busy machine too.

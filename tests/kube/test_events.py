@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from echelon.api.core import CONFIG_MAP
 from echelon.api.events import EVENT, Event
@@ -340,7 +341,7 @@ def test_memory_is_bounded() -> None:
         logging.disable(logging.NOTSET)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(
     name=st.text(min_size=1, max_size=300),
     note=st.text(max_size=20).map(lambda text: text * 200),

@@ -10,8 +10,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from echelon.api.core import CONFIG_MAP, ConfigMap
 from echelon.api.keys import Key
@@ -655,7 +656,7 @@ def converges(seed: int, operations: int, names: int, rates: Rates) -> Callable[
     return story
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     operations=st.integers(1, 150),

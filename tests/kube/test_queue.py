@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 
 from echelon.fleet.loop import VirtualLoop, run
 from echelon.kube.metrics import Metrics
@@ -499,7 +500,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.idle == (not self.ready and not self.working)
 
 
-QueueMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+QueueMachine.TestCase.settings = settings(examples(80), stateful_step_count=50)
 TestQueueModel = QueueMachine.TestCase
 
 

@@ -24,6 +24,8 @@ from tests.engine.pod_clique.sets import a_set, clique, spec_of
 from tests.hub.api import MERGE_PATCH, Api
 from tests.hub.conftest import HubProcess
 
+pytestmark = pytest.mark.full
+
 # Long enough for a busy machine; a test that waits this long has failed.
 PATIENCE_SECONDS = 60.0
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -28,6 +28,7 @@ from tests.engine.placement.building import (
     taint,
     term,
 )
+from tests.examples import examples
 
 PLACEMENTS = [
     placement("all"),
@@ -247,7 +248,7 @@ def shown(result: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("runners_up", [0, 256])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=st.lists(STEP, max_size=30))
 def test_following_changes_equals_starting_from_scratch(runners_up: int, steps: list[Any]) -> None:
     remembered, ranking._RUNNERS_UP = ranking._RUNNERS_UP, runners_up

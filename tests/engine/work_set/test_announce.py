@@ -2,12 +2,13 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.api.rollout import MAX_LISTED_CLUSTERS
 from echelon.engine.plan import Emit
 from tests.engine.work_set.world import World, progressive
+from tests.examples import examples
 
 LATE = "ClustersTimedOut"
 
@@ -26,7 +27,7 @@ def fleet(size: int, **settings_: object) -> World:
     return World.of([("", clusters)], progressive(maxFailures="100%", progressDeadline="1m", **settings_))
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(
     size=st.integers(1, 12),
     slots=st.integers(1, 4),

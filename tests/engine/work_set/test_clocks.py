@@ -4,12 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.rollout.annotations import TURNED_ANNOTATION, WRITTEN_ANNOTATION
 from echelon.engine.rollout.model import Phase
 from tests.engine.work_set.world import NAME, World, progressive
+from tests.examples import examples
 
 BAD: list[dict[str, str]] = [
     {"progressing": "True"},
@@ -35,7 +36,7 @@ def phase(world: World, cluster: str = "a") -> Phase:
     return found.phase
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from(BAD), st.booleans()), max_size=12))
 def test_without_a_success_the_deadline_is_that_of_the_write_whatever_is_reported(
     reports: list[tuple[int, dict[str, str], bool]],

@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.plan import Delete
@@ -59,7 +59,7 @@ def shape(world: World) -> dict[object, object]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(worlds())
 def test_a_crash_after_any_write_leads_to_the_same_world(world: World) -> None:
     whole = deepcopy(world)
@@ -72,7 +72,7 @@ def test_a_crash_after_any_write_leads_to_the_same_world(world: World) -> None:
         assert shape(crashed) == shape(whole)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(worlds())
 def test_a_plan_that_was_carried_out_leaves_nothing_to_do(world: World) -> None:
     world.settle()

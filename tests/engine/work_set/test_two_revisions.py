@@ -1,10 +1,11 @@
 """A template that is changed in the middle of a rollout: two revisions are under way, and one set of rules."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from echelon.engine.rollout.model import Phase
 from tests.engine.work_set.world import World, per_group
+from tests.examples import examples
 
 GROUPS = [("", ["a", "b"]), ("", ["c", "d"]), ("", ["e", "f"])]
 REPORTS = st.sampled_from([None, {}, {"progressing": "True"}, {"degraded": "True"}])
@@ -40,7 +41,7 @@ def test_where_everybody_may_start_failures_of_either_revision_stop_nobody() -> 
     assert world.said("RolloutBlocked")[0] == "False"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.booleans(), st.lists(REPORTS, min_size=6, max_size=6)), max_size=5), st.integers(0, 1))
 def test_no_group_begins_with_a_revision_before_those_ahead_of_it_are_through(
     story: list[tuple[bool, list[dict[str, str] | None]]], tolerated: int

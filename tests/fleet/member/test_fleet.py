@@ -90,6 +90,7 @@ def test_one_seed_is_one_history() -> None:
     assert traced(1) != traced(2)
 
 
+@pytest.mark.full
 def test_two_hundred_members_roll_out_at_once() -> None:
     async def main() -> None:
         fleet = await Fleet.build("200 clusters; regions eu/us/ap", clock=running().clock.now)

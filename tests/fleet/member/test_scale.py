@@ -18,6 +18,8 @@ from tests.fleet.member.test_gangs import cordon, delete, make_gang, placed
 from tests.fleet.member.test_placing import a_pod, make
 from tests.fleet.member.world import World, is_ready, told
 
+pytestmark = pytest.mark.full
+
 PODS = 1_000
 NODES = (NodeShape(cpu="10", memory="64Gi"),) * 100
 MOST_WRITES = 70  # in one step of the loop

@@ -5,15 +5,16 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from echelon.api.base import JSON, JSONObject
 from echelon.hub.apply import FieldSet, apply, changed, field_set_of, track_update
 from echelon.kube.errors import Conflict
 
 # The machine may be busy; no example is slow.
-stories = settings(deadline=None, max_examples=60)
+stories = examples(60)
 
 small = st.integers(1, 3)
 words = st.sampled_from(["p", "q", "r"])

@@ -89,6 +89,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
     assert "Traceback" not in running.log()
 
 
+@pytest.mark.full
 def test_policies_are_in_force_again_after_a_restart(hub: HubProcess) -> None:
     api = Api.of(hub.kubeconfig)
     api.ok("POST", POLICIES, policy("strict", constraints={"objectSelector": {"matchLabels": {"strict": "true"}}}))

@@ -244,6 +244,7 @@ class TestLimits:
         with pytest.raises(RuleError, match="messageExpression must evaluate to a string"):
             Rules.compile(spec(rule("true", messageExpression="1")))
 
+    @pytest.mark.full
     def test_evaluation_ends_however_large_the_object_is(self) -> None:
         item = {"type": "array", "x-kubernetes-validations": [rule("self.all(a, self.all(b, a + b > 0))")]}
         found = broken(spec(kind="array", items=item), [[1] * 60] * 300)

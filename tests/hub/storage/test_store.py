@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import Change, Compacted, Entry, FutureRevision, Key, StaleWrite, Store, Watch
 from echelon.kube.errors import Unavailable
+from tests.examples import examples
 
 T = TypeVar("T")
 
@@ -495,8 +496,6 @@ class MemoryStore(DurableStore):
 
 
 TestDurableStore = DurableStore.TestCase
-TestDurableStore.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestDurableStore.settings = settings(examples(40), stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow])
 TestMemoryStore = MemoryStore.TestCase
-TestMemoryStore.settings = settings(TestDurableStore.settings, max_examples=60)
+TestMemoryStore.settings = settings(TestDurableStore.settings, max_examples=examples(60).max_examples)

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from echelon.hub.storage.log import Log
 from echelon.hub.storage.store import Change, Compacted, Entry, Key, Store, WatchClosed
+from tests.examples import examples
 
 RESOURCES = ("configmaps", "works.example.io")
 NAMESPACES = ("a", "b", "")
 
-unhurried = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(examples(80), suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)
@@ -291,7 +292,7 @@ def test_is_create_tells_a_new_object_from_a_changed_one(steps: Any, wanted: Any
     check_is_create(told(steps, wanted))
 
 
-@settings(unhurried, max_examples=25)
+@settings(unhurried, max_examples=examples(25).max_examples)
 @given(WRITERS, followers())
 def test_all_nine_hold_with_a_durable_log(steps: Any, wanted: Any) -> None:
     story = told(steps, wanted, durable=True)

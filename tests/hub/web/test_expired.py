@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 
 from echelon.hub.server import Hub, Settings
 from tests.hub.api import config_map
@@ -56,6 +57,7 @@ def test_a_version_before_the_history_is_gone() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_a_watch_ends_when_the_hub_does() -> None:
     async def scenario() -> None:
         async with running() as (hub, ask):
