@@ -79,7 +79,7 @@ def test_a_run_tells_which_seeds_it_has_tried_and_what_came_out() -> None:
     odd, even = ({seed: outcomes[seed] for seed in range(first, 20, 2)} for first in (1, 0))
     (line,) = told([("runtime", odd, 3.0), ("runtime", even, 4.4)])
     assert line.startswith("runtime: 20 seeds, 0 to 19, digest ")
-    assert line.endswith(" up to 7), 7 s")
+    assert line.endswith(f" up to {BUDGETS['runtime'].at_least - 1}), 7 s")
     assert told([("runtime", outcomes, 7.4)]) == [line]
     (other,) = told([("runtime", outcomes | {19: "another"}, 7.4)])
     assert other.split("digest ")[1].split()[0] != line.split("digest ")[1].split()[0]
