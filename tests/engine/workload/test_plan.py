@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import pytest
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.karmada import (
+    RESOURCE_BINDING,
     AggregatedStatusItem,
     ObjectReference,
     ResourceBinding,
@@ -25,7 +26,7 @@ from echelon.engine.plan import Create, Patch, Plan, Together, Write
 from echelon.engine.rollout.control import PAUSED
 from echelon.engine.workload import alignment
 from echelon.engine.workload.manifests import base_of, binding_notes
-from echelon.engine.workload.names import BINDING_FINALIZER, MADE_BY, POLICY_NAME, PROPAGATION, PUSH_ID
+from echelon.engine.workload.names import ALIGN, BINDING_FINALIZER, MADE_BY, POLICY_NAME, PROPAGATION, PUSH_ID
 from echelon.engine.workload.overriding import Overridden
 from echelon.engine.workload.plan import plan
 from echelon.engine.workload.template_status import template_status
@@ -349,3 +350,29 @@ def test_what_pods_of_a_few_clusters_say_is_told_with_the_progress_and_with_a_st
     assert messages["RolloutProgressing"] == "0 of 5 clusters are complete; c1: Boom; c2: Boom; c3: Boom; and 2 more"
     assert messages["RolloutStalled"].endswith("since 2026-01-01T00:00:00Z; c1: Boom; c2: Boom; c3: Boom; and 2 more")
     assert [each["status"]["cause"] for each in status["aggregatedStatus"]] == ["Boom"] * 5
+
+
+def said_of_progress(found: Plan) -> tuple[str, str, str]:
+    """Return the status, the reason and the message of what a plan says of the progress."""
+    (status,) = [
+        each.body["status"]
+        for each in found.actions
+        if isinstance(each, Patch) and each.kind is RESOURCE_BINDING and "status" in each.body
+    ]
+    (said,) = [each for each in status["conditions"] if each["type"] == "RolloutProgressing"]
+    return said["status"], said["reason"], said["message"]
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_workload_is_not_complete_while_nobody_is_sure_that_a_cluster_is_to_lose_it(*, aligned: bool) -> None:
+    body = template()
+    if not aligned:
+        body["metadata"]["annotations"] = {ALIGN: "false"}
+    before = settled({"c1": 5, "c2": 0})
+    alone = replace(before, template=body, binding=binding({"c1": 5}))
+    status, reason, message = said_of_progress(plan(replace(alone, stale=frozenset({"c2"})), NOW))
+    assert (status, reason) == ("True", "Progressing")
+    assert message.endswith("; no longer named, and not removed yet: c2")
+    away = plan(replace(alone, spared={"c2": NOW + timedelta(minutes=5)}), NOW)
+    assert "not removed" not in said_of_progress(away)[2], "who may come back holds nothing up"
+    assert not aligned or said_of_progress(away)[:2] == ("False", "Complete")

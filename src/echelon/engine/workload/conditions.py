@@ -7,6 +7,7 @@ from echelon.api.karmada import ResourceBinding
 from echelon.engine.align import Budgets, ClusterDecision, RollingStrategy, Round, Wait
 from echelon.engine.rollout.conditions import ConditionDraft
 from echelon.engine.rollout.reasons import names
+from echelon.engine.rollout.removal import Removal, Stay
 from echelon.engine.workload.names import MADE_BY, PROPAGATION
 from echelon.engine.workload.view import WorkloadView
 
@@ -90,11 +91,12 @@ def ignored_works(view: WorkloadView) -> list[ConditionDraft]:
     return []
 
 
-def passing_conditions(why: str, *, done: int, total: int) -> list[ConditionDraft]:
+def passing_conditions(why: str, *, done: int, total: int, removal: Removal) -> list[ConditionDraft]:
     """Return the conditions of a workload that is passed through."""
     message = f"{why}; each cluster keeps its own budgets, and none holds over all of them"
-    progress = f"{done} of {total} clusters are done"
-    complete = done == total
+    left = _still_to_go(removal)
+    progress = f"{done} of {total} clusters are done{left}"
+    complete = done == total and not left
     return [
         ConditionDraft(ALIGNED, False, KIND_NOT_ALIGNED, message),
         ConditionDraft(PROGRESSING, not complete, "Complete" if complete else "Progressing", progress),
@@ -113,6 +115,7 @@ def aligned_conditions(
     foreign: Mapping[str, str],
     unknown: Mapping[str, str],
     causes: Mapping[str, str],
+    removal: Removal,
 ) -> list[ConditionDraft]:
     """Return the conditions of a workload that is aligned.
 
@@ -125,7 +128,7 @@ def aligned_conditions(
     )
     return [
         _aligned(decisions, budgets, strategy, lost, foreign),
-        _progressing(found, decisions, waiting, why),
+        _progressing(found, decisions, waiting, _still_to_go(removal), why),
         _stalled(found, decisions, unknown, why),
         _partition(decisions),
     ]
@@ -165,13 +168,19 @@ def _told(causes: Mapping[str, str]) -> str:
     return f"{said}; and {more} more" if more > 0 else said
 
 
+def _still_to_go(removal: Removal) -> str:
+    """Say which clusters nobody names any more and have their pods all the same, unless they may only be away."""
+    left = [cluster for cluster, stay in removal.stays.items() if stay is not Stay.GRACE]
+    return f"; no longer named, and not removed yet: {names(left)}" if left else ""
+
+
 def _progressing(
-    found: Round, decisions: Iterable[ClusterDecision], waiting: Collection[str], why: str
+    found: Round, decisions: Iterable[ClusterDecision], waiting: Collection[str], left: str, why: str
 ) -> ConditionDraft:
     everybody = list(decisions)
     done = sum(each.complete or each.gone for each in everybody)
-    message = f"{done} of {len(everybody) + len(waiting)} clusters are complete"
-    if found.complete and not waiting:
+    message = f"{done} of {len(everybody) + len(waiting)} clusters are complete{left}"
+    if found.complete and not waiting and not left:
         return ConditionDraft(PROGRESSING, False, "Complete", message)
     return ConditionDraft(PROGRESSING, True, "Progressing", message + why)
 

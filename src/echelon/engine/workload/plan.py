@@ -140,6 +140,7 @@ def _align(alignment: Alignment, now: datetime, *, brief: bool) -> Plan:
             foreign=view.foreign,
             unknown=pushed.unknown,
             causes={name: work.cause for name, work in view.works.items()},
+            removal=rollout.allocations.removal,
         ),
     ]
     statuses = (
@@ -180,7 +181,8 @@ def _pass_through(view: WorkloadView, templates: Templates, why: str, now: datet
         view.works[each].report.applied is True and view.works[each].health != "Unhealthy"
         for each in having & view.works.keys()
     )
-    drafts = [*_drafts(view, rollout), *passing_conditions(why, done=done, total=len(view.targets))]
+    removal = rollout.allocations.removal
+    drafts = [*_drafts(view, rollout), *passing_conditions(why, done=done, total=len(view.targets), removal=removal)]
     statuses = (binding_status(view, drafts, now, brief=brief), None if brief else template_status(view, view.targets))
     due = _soonest(look_again_after(rollout, now), silence.look_again_after)
     first = delete_ledger(view)  # what comes now is not in it
