@@ -7,6 +7,7 @@ import pytest
 
 from echelon.api import registry
 from echelon.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.coordination import LEASE
 from echelon.api.core import CONFIG_MAP, SECRET
@@ -23,9 +24,10 @@ from echelon.controllers.cluster.belongings import agent_group
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Client, MergePatch
-from echelon.kube.errors import Forbidden, NotFound
+from echelon.kube.errors import ApiError, Forbidden, NotFound
 from tests.controllers import hub as world
 from tests.controllers.hub import Hub
+from tests.controllers.refusing import start_refusing
 
 CONTROLLER = "cluster-registration"
 WORK = {"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}]}}}
@@ -290,5 +292,54 @@ def test_the_acceptance_is_said_of_the_present_spec() -> None:
         cluster = await hub.client.get(MANAGED_CLUSTER, "a")
         said = cluster.status.conditions[0]
         assert (said.observed_generation, said.last_transition_time) == (cluster.metadata.generation, began)
+
+    told(story)
+
+
+async def said_of_acceptance(hub: Hub, name: str) -> tuple[str, str, str]:
+    cluster = await hub.client.get(MANAGED_CLUSTER, name)
+    (said,) = [each for each in cluster.status.conditions if each.type == "HubAcceptedManagedCluster"]
+    return said.status, said.reason, said.message
+
+
+@pytest.mark.parametrize("kind", [NAMESPACE, ROLE_BINDING, CLUSTER_ROLE], ids=lambda kind: str(kind.kind))
+def test_rights_that_the_hub_does_not_take_are_told_and_tried_again(kind: Kind[Any]) -> None:
+    def refuses(_: str, wanted: Kind[Any], __: str, ___: JSONObject) -> ApiError | None:
+        return Forbidden("quota exceeded") if wanted.resource == kind.resource else None
+
+    async def story(hub: Hub) -> None:
+        refusing = start_refusing(hub, CONTROLLER, refuses)
+        await hub.clusters(["a"])
+        await hub.settle()
+        status, reason, message = await said_of_acceptance(hub, "a")
+        assert (status, reason) == ("False", "RightsNotWritten")
+        assert kind.kind in message
+        assert message.endswith(": quota exceeded")
+        assert 1 < refusing.asked < 20
+        refusing.refuses = None
+        await hub.settle(120)
+        assert (await said_of_acceptance(hub, "a"))[:2] == ("True", "HubClusterAdminAccepted")
+
+    told(story)
+
+
+def test_rights_that_the_hub_does_not_let_go_are_told() -> None:
+    def refuses(verb: str, _: Kind[Any], __: str, ___: JSONObject) -> ApiError | None:
+        return Forbidden("no") if verb == "delete" else None
+
+    async def story(hub: Hub) -> None:
+        refusing = start_refusing(hub, CONTROLLER, refuses)
+        await hub.clusters(["a"])
+        await hub.settle()
+        assert (await said_of_acceptance(hub, "a"))[0] == "True"
+        deny = MergePatch({"spec": {"hubAcceptsClient": False}})
+        await hub.client.patch(MANAGED_CLUSTER, "a", deny)
+        await hub.settle()
+        status, reason, message = await said_of_acceptance(hub, "a")
+        assert (status, reason) == ("True", "RightsNotRevoked"), "the agent still has them"
+        assert message.endswith(": no")
+        refusing.refuses = None
+        await hub.settle(120)
+        assert (await said_of_acceptance(hub, "a"))[:2] == ("False", "HubClusterAdminDenied")
 
     told(story)

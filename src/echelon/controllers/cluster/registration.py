@@ -55,10 +55,12 @@ from echelon.controllers.cluster.leaving import (
     plan_leaving,
 )
 from echelon.controllers.cluster.patches import patch_of
+from echelon.controllers.cluster.refused_writes import RefusedWrites
 from echelon.controllers.context import ControllerContext
 from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
 from echelon.engine.plan import NOTHING, Action, Apply, Create, Delete, Patch, Plan, Write
 from echelon.engine.workload.names import LONGEST_CLUSTER_NAME, cluster_of, execution_namespace
+from echelon.kube.act import Written
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta, Informer
 
@@ -91,6 +93,8 @@ class RegistrationReconciler:
         made: dict[str, Informer[Any]],
         roles: Informer[ClusterRole],
         workload_works: Informer[Work] | None,
+        *,
+        refused: RefusedWrites,
     ) -> None:
         """`roles`: those of all agents; `workload_works`: those of federated workloads, where the hub has them."""
         self._clusters = clusters
@@ -98,6 +102,7 @@ class RegistrationReconciler:
         self._made = made
         self._roles = roles
         self._workload_works = workload_works
+        self._refused = refused
 
     def plan(self, key: Key, now: datetime) -> Plan:
         """Plan one cluster."""
@@ -113,14 +118,17 @@ class RegistrationReconciler:
             # What is made without asking would outlive a cluster that has left meanwhile.
             first: list[Action] = [add_finalizer(cluster)] if missing or not has_finalizer(cluster) else []
             actions = [action for each in (*self._missing_roles(), *missing) for action in self._made_right(each)]
-            said = self._said(cluster, now, accepted=True, strange=strange)
             revoked = self._deletions(key.name, _PERMISSIONS, keep=desired)
-            return Plan((*revoked, *first, *actions), said, status_waits=True)
+            wanted = (*revoked, *first, *actions)
+            refused = self._refused.among(key, wanted)
+            said = self._said(cluster, now, accepted=True, strange=strange, refused=refused)
+            return Plan(wanted, said, status_waits=not refused)
         # Rights go whatever the status says: the agent may write that.
         deletions = self._deletions(key.name, _PERMISSIONS)
         if not deletions and find_condition(cluster.status.conditions, ACCEPTED) is None:
             return NOTHING  # nobody has decided yet
-        return Plan(deletions, self._said(cluster, now, accepted=False), status_waits=True)
+        refused = self._refused.among(key, deletions)
+        return Plan(deletions, self._said(cluster, now, accepted=False, refused=refused), status_waits=not refused)
 
     def is_leaving(self, name: str) -> bool:
         """Whether a cluster is on its way out."""
@@ -189,14 +197,27 @@ class RegistrationReconciler:
         return strange_namespaces(name, {each: spaces.get(Key("", each)) for each in self._namespaces(name).values()})
 
     def _said(
-        self, cluster: ManagedCluster, now: datetime, *, accepted: bool, strange: Mapping[str, str] | None = None
+        self,
+        cluster: ManagedCluster,
+        now: datetime,
+        *,
+        accepted: bool,
+        refused: str,
+        strange: Mapping[str, str] | None = None,
     ) -> Patch | None:
-        """Return what says whether the cluster was accepted, and what it has to do without."""
+        """Return what says whether the cluster was accepted, and what it has to do without.
+
+        With a write `refused`, the words of the hub, it has not come to that: the status of the condition stays.
+        """
         stamp, name = condition_stamp(cluster.metadata.generation, now), cluster.metadata.name
         decision, status = ("Accepted", "True") if accepted else ("Denied", "False")
-        said = [
-            stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", f"{decision} by hub cluster admin"),
-        ]
+        message = f"{decision} by hub cluster admin"
+        said = [stamp.condition(ACCEPTED, status, f"HubClusterAdmin{decision}", message)]
+        if refused:
+            known = find_condition(cluster.status.conditions, ACCEPTED)
+            reason = "RightsNotWritten" if accepted else "RightsNotRevoked"
+            why = f"{message}, and the hub does not take what follows from it: {refused}"
+            said = [stamp.condition(ACCEPTED, known.status if known is not None else "False", reason, why)]
         if strange is not None:
             said += namespace_conditions(stamp, cluster.status.conditions, self._namespaces(name).items(), strange)
         if self._workload_works is not None and not self._has_workloads(name):
@@ -256,9 +277,24 @@ def cluster_registration_controller(context: ControllerContext) -> Controller:
     made[NAMESPACE.resource] = context.informer(NAMESPACE)  # also those that are not labelled: they are in the way
     roles = context.informer(CLUSTER_ROLE, labels=ROLE_LABEL)
     workload_works = context.informer(EXECUTION_WORK) if context.serves(EXECUTION_WORK) else None
-    reconciler = RegistrationReconciler(clusters, works, made, roles, workload_works)
+    refused = RefusedWrites()
+    reconciler = RegistrationReconciler(clusters, works, made, roles, workload_works, refused=refused)
     writer = NamespaceGuard(context.client, reconciler.version_of)
-    controller = context.controller(NAME, reconciler, client=writer, workers=WORKERS)
+
+    def written(key: Key, made: Written) -> None:
+        if refused.written(key, made):
+            controller.queue.add(key)
+
+    controller = context.controller(
+        NAME, reconciler, client=writer, workers=WORKERS, on_written=written, on_failed=refused.failed
+    )
+
+    def cluster_changed(delta: Delta[ManagedCluster]) -> tuple[Key, ...]:
+        if delta.new is None:
+            refused.forget(Key("", delta.object.metadata.name))
+        return ()
+
+    controller.follow(clusters, cluster_changed)
     controller.watch(clusters, when=_is_relevant)
     controller.watch(
         works,
@@ -309,8 +345,9 @@ def _said_patch(cluster: ManagedCluster, said: Sequence[Condition]) -> Patch | N
     conditions = cluster.status.conditions
     for condition in said:
         known = find_condition(conditions, condition.type)
-        if known is None or (known.status, known.observed_generation) != (
+        if known is None or (known.status, known.reason, known.observed_generation) != (
             condition.status,
+            condition.reason,
             condition.observed_generation,
         ):
             conditions = set_condition(conditions, condition)
