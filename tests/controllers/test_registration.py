@@ -20,7 +20,7 @@ from echelon.api.policy import POLICY
 from echelon.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from echelon.api.work import GROUP as WORK_GROUP
 from echelon.api.work import MANIFEST_WORK
-from echelon.controllers.cluster.belongings import agent_group
+from echelon.controllers.cluster.belongings import agent_group, fixed_roles
 from echelon.hub.access.identity import User
 from echelon.hub.client import InProcessClient
 from echelon.kube.client import Client, MergePatch
@@ -319,6 +319,27 @@ def test_rights_that_the_hub_does_not_take_are_told_and_tried_again(kind: Kind[A
         refusing.refuses = None
         await hub.settle(120)
         assert (await said_of_acceptance(hub, "a"))[:2] == ("True", "HubClusterAdminAccepted")
+
+    told(story)
+
+
+def test_it_is_told_when_the_hub_takes_a_role_of_all_agents_after_all() -> None:
+    names = {each.name for each in fixed_roles()}
+
+    def refuses(_: str, __: Kind[Any], ___: str, body: JSONObject) -> ApiError | None:
+        return Forbidden("no") if body.get("metadata", {}).get("name") in names else None
+
+    async def story(hub: Hub) -> None:
+        refusing = start_refusing(hub, CONTROLLER)
+        await hub.clusters(["a"])
+        await hub.settle()
+        refusing.refuses = refuses
+        await hub.client.delete(CLUSTER_ROLE, min(names))
+        await hub.settle(60)
+        assert (await said_of_acceptance(hub, "a"))[:2] == ("True", "RightsNotWritten")
+        refusing.refuses = None
+        await hub.settle(120)
+        assert (await said_of_acceptance(hub, "a"))[1] == "HubClusterAdminAccepted"
 
     told(story)
 
