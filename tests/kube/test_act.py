@@ -423,3 +423,30 @@ def test_a_burst_in_a_row_that_nobody_wants_any_more_lets_others_finish_what_the
         assert await names(client) == ["a", "c", "d"]
 
     under_load(story)
+
+
+def rows_of_bursts() -> Plan:
+    """Return what a set plans of which many cliques are scaled in at one moment: first the clique, then its pods."""
+    rows = [InOrder((create(f"{row:02}"), burst(f"{row:02}-", 20, slow_start=False))) for row in range(20)]
+    return Plan((Together(tuple(rows)), create("last")))
+
+
+def test_bursts_within_a_burst_are_together_no_more_than_one() -> None:
+    async def story(client: Busy) -> None:
+        await done(client, *rows_of_bursts().actions)
+        assert client.most == AT_ONCE
+        assert len(await names(client)) == 20 + 20 * 20 + 1
+
+    under_load(story)
+
+
+def test_what_waits_for_a_place_is_not_written_if_nobody_wants_it_by_then() -> None:
+    async def story(client: Busy) -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+        plan = rows_of_bursts()
+        outcomes = act(plan, client, Heard(), manager="tester", is_wanted=lambda: loop.time() - began < 2)
+        with pytest.raises(Superseded):
+            [each async for each in outcomes]
+        assert len(await names(client)) == 20 + AT_ONCE
+
+    under_load(story)

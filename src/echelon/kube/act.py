@@ -95,6 +95,8 @@ class _Acting:
     metrics: Metrics | None
     is_wanted: Callable[[], bool]
     own: dict[tuple[str, str, str], Written] = field(default_factory=dict)
+    # Bursts within a burst are many at a time; the server has to bear what they write together.
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def in_order(self, actions: Iterable[Action]) -> AsyncIterator[Outcome]:
         """Carry out one action after the other, and leave out what follows a failure."""
@@ -162,6 +164,14 @@ class _Acting:
                     await heard
 
     async def write(self, planned: Write) -> Outcome:
+        """Make a write as soon as there is a place for it; raise `Superseded` if it is not wanted any more by then."""
+        had_to_wait = self.places.locked()
+        async with self.places:
+            if had_to_wait and not self.is_wanted():
+                raise Superseded
+            return await self._write(planned)
+
+    async def _write(self, planned: Write) -> Outcome:
         action = _after_own(planned, self.own)
         code = "200"
         try:
