@@ -7,6 +7,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime
 from random import Random
 from types import ModuleType
@@ -83,14 +84,28 @@ def _is_reconciler(kind: type[Any]) -> bool:
     return plan is not None and list(inspect.signature(plan).parameters) == ASKED
 
 
+def remembered(reconciler: object) -> dict[str, Any]:
+    """Return what a reconciler itself has noted; what only saves work changes no plan."""
+    saves_work = {"_settled", "_read"}
+    return {
+        name: copy(value)
+        for name, value in vars(reconciler).items()
+        if isinstance(value, dict | set | list) and name not in saves_work
+    }
+
+
 @contextmanager
 def counted(kinds: list[type[Any]]) -> Iterator[Counter[tuple[str, Key, datetime]]]:
-    """Count the plans of reconcilers that say anything, by what was asked."""
+    """Count the plans of reconcilers that say anything, by what was asked; see that none remembers having planned."""
     plans: Counter[tuple[str, Key, datetime]] = Counter()
+    traces: set[str] = set()
 
     def counting(name: str, plan: Callable[[Any, Key, datetime], Plan]) -> Callable[[Any, Key, datetime], Plan]:
         def planned(self: Any, key: Key, now: datetime) -> Plan:
+            before = remembered(self)
             made = plan(self, key, now)
+            if remembered(self) != before:
+                traces.add(f"{name} remembers that it has planned {key}")
             plans[name, key, now] += made != NOTHING
             return made
 
@@ -100,6 +115,7 @@ def counted(kinds: list[type[Any]]) -> Iterator[Counter[tuple[str, Key, datetime
         for kind in kinds:
             patch.setattr(kind, "plan", counting(kind.__name__, kind.plan))
         yield plans
+    assert not traces
 
 
 async def have_a_policy(client: InProcessClient) -> None:

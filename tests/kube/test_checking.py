@@ -248,6 +248,13 @@ def test_a_wrong_index_ends_a_strict_controller() -> None:
 Change = Callable[[int], Plan]
 
 
+@dataclass(frozen=True)
+class Remembering(Plan):
+    """A plan with what is to be remembered of it."""
+
+    told: int = 0
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -258,6 +265,8 @@ Change = Callable[[int], Plan]
             lambda number: Plan(look_again_after=timedelta(seconds=number)),
             "look_again_after is 0:00:01, then 0:00:02",
         ),
+        (lambda number: Remembering(told=number), "told is 1, then 2"),
+        (lambda number: Remembering() if number == 1 else Plan(), "it is a Remembering, then a Plan"),
     ],
 )
 def test_a_plan_that_differs_when_it_is_made_again_ends_a_strict_controller(change: Change, why: str) -> None:

@@ -51,9 +51,12 @@ def _differences(first: Plan, second: Plan) -> Iterable[str]:
         if one != other:
             yield f"action {number} is {one}, then {other}"
             break
-    for field in fields(Plan):
+    if type(first) is not type(second):
+        yield f"it is a {type(first).__name__}, then a {type(second).__name__}"
+        return
+    for field in fields(first):
         one, other = getattr(first, field.name), getattr(second, field.name)
-        if field.name != "actions" and one != other:
+        if field.compare and field.name != "actions" and one != other:
             yield f"{field.name} is {one}, then {other}"
 
 

@@ -1,11 +1,11 @@
 """The reconciler of PodCliqueSets: has the engine plan what was observed, and remembers what came of it.
 
-`plan` changes nothing that another plan could depend on. What follows from a plan, and is no write, is done when it is
-carried out: `planned` has the set read past its cache if the plan asks for that.
+`plan` leaves no trace. What follows from a plan, and is no write, is in it, and is done when it is carried out:
+`planned` has the set read past its cache if the plan asks for that.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +23,7 @@ from echelon.controllers.pod_clique.clique_index import CliqueIndex
 from echelon.controllers.pod_clique.metrics import PodCliqueMetrics
 from echelon.controllers.pod_clique.observation import SetObserver
 from echelon.controllers.pod_clique.ownership import uid_of
-from echelon.controllers.pod_clique.refusals import Refusals, writes_of
+from echelon.controllers.pod_clique.refusals import Refusals, What, writes_of
 from echelon.controllers.pod_clique.rival import Rival
 from echelon.controllers.pod_clique.set_reader import Answer, SetReader
 from echelon.engine.plan import NOTHING, Delete, Emit, Patch, Plan, Reference
@@ -40,6 +40,14 @@ CLAIMED = "echelon.dev/claimed-at"  # on a revision: when a process that makes p
 
 class Unreadable(Exception):
     """Something that belongs to a set does not fit its type, so nobody can tell what is there."""
+
+
+@dataclass(frozen=True)
+class SetPlan(Plan):
+    """A plan, what it was made from, and what it wants of all that failed before, tried or not."""
+
+    view: SetView | None = field(default=None, compare=False)
+    wanted: frozenset[What] = frozenset()
 
 
 class PodCliqueSetReconciler:
@@ -67,7 +75,7 @@ class PodCliqueSetReconciler:
         self._metrics = metrics
         self._clock = clock
         self._tell = tell
-        self._seen: dict[Key, SetView] = {}  # what the last plan of each set was made from
+        self._shown: set[Key] = set()  # sets of which there are metrics
         self._wrote: dict[Key, str] = {}  # the version of the first write of this process for each set
         self._told: dict[str, str] = {}  # by uid of sets: what stands in their way
         self.deleting: dict[Key, frozenset[str]] = {}  # uids of pods that the plan under way deletes
@@ -83,11 +91,21 @@ class PodCliqueSetReconciler:
             view = self._observer.observe(key, found, now)
         except msgspec.ValidationError as error:
             raise Unreadable(str(error)) from error
-        self._seen[key] = view
         plan = plan_set(view, now)
         if plan.read is not None and key not in self._wrote:
             plan = replace(plan, actions=(*plan.actions, *_claim(view, now)))
-        return self._refusals.hold_back(key, plan, now)
+        wanted = self._refusals.wanted(key, plan)
+        made = self._refusals.hold_back(key, plan, now)
+        return SetPlan(
+            made.actions,
+            made.status,
+            made.look_again_after,
+            made.status_waits,
+            made.stops_at_failure,
+            made.read,
+            view,
+            wanted,
+        )
 
     def planned(self, key: Key, plan: Plan) -> bool:
         """Hear of a plan that is about to be carried out; return whether to plan again soon."""
@@ -95,8 +113,10 @@ class PodCliqueSetReconciler:
         if found is None:
             return False
         self._say_rival(found)
-        if (view := self._seen.get(key)) is not None:
+        view = plan.view if isinstance(plan, SetPlan) else None
+        if view is not None:
             self._metrics.show(view)
+            self._shown.add(key)
         writes = writes_of(plan.actions)
         self.deleting[key] = frozenset(
             each.uid for each in writes if isinstance(each, Delete) and each.kind.resource == POD.resource
@@ -107,7 +127,7 @@ class PodCliqueSetReconciler:
             since = wrote if newer(wrote, gone) else gone
             self._reader.request(key, since, self._observer.unconfirmed(view.cliques.values()))
         # While something is to be read first, pods are not planned, and not because nobody wants them.
-        return plan.read is None and self._refusals.settle(key)
+        return isinstance(plan, SetPlan) and plan.read is None and self._refusals.settle(key, plan.wanted)
 
     def answered(self, answer: Answer) -> None:
         """Hear what the server has of cliques."""
@@ -137,7 +157,8 @@ class PodCliqueSetReconciler:
         self._told.pop(uid_of(delta.object), None)
         self._wrote.pop(key, None)
         self.deleting.pop(key, None)
-        if self._seen.pop(key, None) is not None:
+        if key in self._shown:
+            self._shown.discard(key)
             self._metrics.forget(*key)
 
     def pod_changed(self, delta: Delta[JSONObject]) -> Iterable[Key]:

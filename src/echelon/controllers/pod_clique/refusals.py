@@ -53,7 +53,6 @@ class _Notes:
 
     refused: dict[What, _Note] = field(default_factory=dict)
     conflicts: Counter[What] = field(default_factory=Counter)
-    planned: frozenset[What] = frozenset()  # what the last plan wanted of all that failed, tried or not
 
 
 class Refusals:
@@ -84,12 +83,18 @@ class Refusals:
             if what[:2] == (POD.resource, "create"):
                 yield what, note
 
+    def wanted(self, key: Key, plan: Plan) -> frozenset[What]:
+        """Return what of all that failed a plan wants, before anything of it is held back."""
+        notes = self._notes.get(key)
+        if notes is None or not notes.refused:
+            return frozenset()
+        return frozenset(what for what in map(what_of, writes_of(plan.actions)) if what in notes.refused)
+
     def hold_back(self, key: Key, plan: Plan, now: datetime) -> Plan:
         """Return a plan without what failed and is not due yet, and without what waits for that."""
         notes = self._notes.get(key)
         if notes is None or not notes.refused:
             return plan
-        notes.planned = frozenset(what for what in map(what_of, writes_of(plan.actions)) if what in notes.refused)
         held = {what: note for what, note in notes.refused.items() if note.next_try > now}
         due = frozenset(notes.refused.keys() - held.keys())
         actions, whole = _Sieve(frozenset(held), due).without(plan.actions)
@@ -100,13 +105,13 @@ class Refusals:
         after = soonest if plan.look_again_after is None else min(soonest, plan.look_again_after)
         return replace(plan, actions=actions, status=status, look_again_after=after)
 
-    def settle(self, key: Key) -> bool:
-        """Let go of what failed and is not wanted any more; return whether there was such."""
+    def settle(self, key: Key, wanted: frozenset[What]) -> bool:
+        """Let go of what failed, is due, and is not wanted by the plan that begins; return whether there was such."""
         notes = self._notes.get(key)
         if notes is None:
             return False
         now = self._clock.now()
-        over = [w for w, note in notes.refused.items() if w not in notes.planned and note.next_try <= now]
+        over = [w for w, note in notes.refused.items() if w not in wanted and note.next_try <= now]
         for what in over:
             del notes.refused[what]
         return bool(over)

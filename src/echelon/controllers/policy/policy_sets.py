@@ -19,6 +19,7 @@ from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.controllers.rollout.decision_cache import DecisionCache
 from echelon.engine.plan import NOTHING, Patch, Plan
+from echelon.engine.policy.bindings import RESTRICTED
 from echelon.engine.policy.policy_set import MemberPolicy, SetBinding, policy_set_status, read_policy, status_body
 from echelon.engine.policy.raw_policy import RAW_POLICY, RawPolicy
 from echelon.engine.rollout.decisions import QUIET
@@ -29,7 +30,6 @@ from echelon.kube.queue import Debounce
 
 KINDS: tuple[Kind[Any], ...] = (POLICY_SET, POLICY, PLACEMENT_BINDING, PLACEMENT, PLACEMENT_DECISION)
 OPTIONAL_KINDS: tuple[Kind[Any], ...] = (PLACEMENT_RULE,)
-RESTRICTED = "restricted"
 COLLECTING = Debounce(quiet=0.1, longest=1.0, after_write=1.0)
 ROUTINE_SECONDS = 1800.0
 

@@ -16,9 +16,8 @@ from echelon.engine.lint.documents import (
     sequence,
 )
 from echelon.engine.lint.strategies import readable
+from echelon.engine.policy.bindings import RESTRICTED
 from echelon.engine.rollout.strategy import StrategyType
-
-_RESTRICTED = "restricted"
 
 
 def lint_binding(one: Document, known: Documents) -> Iterator[Finding]:
@@ -29,14 +28,14 @@ def lint_binding(one: Document, known: Documents) -> Iterator[Finding]:
     if "remediationActionOverride" in one.content:
         yield one.is_now("remediationActionOverride", "bindingOverrides.remediationAction")
     if isinstance(one.content.get("subFilter"), bool):
-        yield one.is_now("subFilter", f"subFilter: {_RESTRICTED}")
+        yield one.is_now("subFilter", f"subFilter: {RESTRICTED}")
     if overrides.get("remediationAction"):
         for policy in _bound_policies(one, known):
             strategy = readable(mapping(policy.spec.get("rolloutStrategy")))
             if strategy is not None and strategy.type is not StrategyType.ALL:
                 problem = f"policy {policy.name} has a strategy of type {strategy.type}, so this is ignored for it"
                 yield one.finds("bindingOverrides.remediationAction", problem, WARNING)
-    elif one.content.get("subFilter") == _RESTRICTED:
+    elif one.content.get("subFilter") == RESTRICTED:
         problem = "a restricted binding places nothing, and this one overrides nothing either: it has no effect"
         yield one.finds("subFilter", problem, WARNING)
 
@@ -52,7 +51,7 @@ def placements_of(policy: Document, known: Documents) -> dict[str, Document | No
     found: dict[str, Document | None] = {}
     for each in known.of(BINDING, policy.namespace):
         ref = mapping(each.content.get("placementRef"))
-        if each.content.get("subFilter") != _RESTRICTED and _binds(each, policy, known):
+        if each.content.get("subFilter") != RESTRICTED and _binds(each, policy, known):
             name = str(ref.get("name", ""))
             is_placement = (ref.get("apiGroup"), ref.get("kind")) == (CLUSTER_GROUP, PLACEMENT)
             found[name] = known.get(PLACEMENT, policy.namespace, name) if is_placement else None
