@@ -34,6 +34,7 @@ from echelon.kube.errors import AlreadyExists, NotFound
 from echelon.kube.metrics import Metrics
 from tests.conformance import targets
 from tests.conformance.targets import Target
+from tests.controllers.strict import STRICT
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE = Path(__file__).parent / "authorization.tsv"
@@ -281,7 +282,13 @@ async def furnished(target: Target) -> AsyncIterator[Client]:
         await make(client, MANAGED_CLUSTER, {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True}})
     chance = Random(1)  # noqa: S311 - jitter is no secret
     controllers = Controllers(
-        client, SystemClock(), ["cluster-registration"], random=chance, metrics=Metrics(), instance="matrix"
+        client,
+        SystemClock(),
+        ["cluster-registration"],
+        random=chance,
+        metrics=Metrics(),
+        instance="matrix",
+        settings=STRICT,
     )
     serving = asyncio.create_task(controllers.run())
     try:

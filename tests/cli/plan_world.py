@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from tests.controllers.strict import STRICT
 
 from echelon.api.base import JSONObject
 from echelon.cli.change_admission import Admission, HubAdmission, OfflineAdmission, new_namespaces
@@ -159,7 +160,7 @@ async def plan_world(
 ) -> AsyncIterator[PlanWorld]:
     """Bring a fleet to life, and wait until everything that it has is everywhere."""
     pace = Pace(start=START_SECONDS, spread=0.0)
-    here = await Rehearsal.begin(Capture(TAKEN, tuple(objects)), pace=pace, scripts=scripts)
+    here = await Rehearsal.begin(Capture(TAKEN, tuple(objects)), pace=pace, scripts=scripts, settings=STRICT)
     try:
         yield PlanWorld(here)
     finally:

@@ -30,6 +30,7 @@ from echelon.kube.errors import ApiError, Forbidden, NotFound, Unavailable
 from echelon.kube.metrics import Metrics
 from tests.controllers.hub import NS, Hub, told
 from tests.controllers.policy_set_world import bind, placed_set, policy, said, serve
+from tests.controllers.strict import STRICT
 
 APPLY = "kubectl apply --server-side -f -"
 
@@ -85,6 +86,7 @@ def checked(hub: Hub, client: Any) -> Controllers:
         random=Random(0),  # noqa: S311 - repeatable on purpose
         metrics=Metrics(),
         instance="test",
+        settings=STRICT,
     )
 
 

@@ -25,6 +25,7 @@ from echelon.hub.storage.store import Key
 from echelon.kube.client import MergePatch
 from echelon.kube.errors import Conflict, NotFound
 from tests.cli.plan_world import NS, TAKEN, fleet, loop_of, work_set
+from tests.controllers.strict import STRICT
 
 pytestmark = pytest.mark.full
 
@@ -56,7 +57,7 @@ def lived(strategy: JSONObject, hazards: tuple[str, ...], seed: int, *, brief: b
 
     async def main() -> Fate:
         nonlocal writes
-        world = await Rehearsal.begin(capture, brief=brief)
+        world = await Rehearsal.begin(capture, brief=brief, settings=STRICT)
         await world.start_controllers()
         await asyncio.sleep(600)
         before = [member.cluster.store.revision for member in world.fleet.members.values()]

@@ -85,7 +85,7 @@ async def build(world: World) -> None:
             clock=world.loop.clock,
             random=Random(world.random.getrandbits(64)),  # noqa: S311 - repeatable on purpose
             metrics=Metrics(),
-            settings=Settings(),
+            settings=Settings(strict=True),
         )
         await run_families(context, [configuration_policy_controllers(context)])
 
