@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from echelon.fleet.simulation import SEED_VARIABLE, Outcome
+from echelon.fleet.simulation import SEED_VARIABLE, LifeOutcome
 
 FULL = "ECHELON_FULL"
 SEEDS_VARIABLE = "ECHELON_SEEDS"
@@ -150,7 +150,7 @@ class Lives:
             yield seed
             self.seconds = time.monotonic() - began
 
-    def note(self, outcome: Outcome) -> Outcome:
+    def note(self, outcome: LifeOutcome) -> LifeOutcome:
         """Remember what the present life was like."""
         self.seen[next(reversed(self.seen))] = outcome.digest
         return outcome

@@ -31,7 +31,7 @@ from echelon.engine.placement.publish import publish
 from echelon.engine.placement.slices import reslice
 from echelon.engine.placement.status import PUBLISHED
 from echelon.fleet.loop import running
-from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, LifeOutcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
@@ -351,7 +351,7 @@ GENTLE = replace(SCENARIO, name="placement, gently", kill_seconds=None, pause_se
 READING = ("gone", "close", "repeat")
 
 
-def live(seed: int) -> Outcome:
+def live(seed: int) -> LifeOutcome:
     """Run the world once. Every fourth seed is gentle, every fourth is cruel, the others draw a mixture of faults."""
     drawn = Faults.swarm(Random(f"faults of {seed}"))  # noqa: S311 - repeatable on purpose
     if seed % 4 == 0:

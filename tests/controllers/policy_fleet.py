@@ -18,7 +18,7 @@ from echelon.api.core import CONFIG_MAP
 from echelon.api.namespaces import NAMESPACE
 from echelon.fleet.loop import running
 from echelon.fleet.member.clone import clone_cluster
-from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, World, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, LifeOutcome, World, simulate
 from echelon.kube.client import MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.metrics import Metrics
@@ -144,7 +144,7 @@ REAL = replace(
 )
 
 
-def live_for_real(seed: int) -> Outcome:
+def live_for_real(seed: int) -> LifeOutcome:
     """Run the world with real agents once."""
     faults = Faults.swarm(Random(f"faults of {seed}"))  # noqa: S311 - repeatable on purpose
     faults = replace(faults, stall_seconds=(3.0, 25.0), stale_seconds=(1.0, 15.0))

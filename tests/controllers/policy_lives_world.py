@@ -20,7 +20,7 @@ from echelon.api.policy_binding import POLICY_SET
 from echelon.controllers.running import Controllers
 from echelon.engine.policy.names import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, ROOT_LABEL
 from echelon.fleet.loop import running
-from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, LifeOutcome, Scenario, World, simulate
 from echelon.kube.client import MergePatch
 from echelon.kube.faults import Faults, FaultyClient
 from echelon.kube.leader import LeaderElection, WorkDidNotStop
@@ -190,7 +190,7 @@ ONE = Scenario(
 TWO = replace(ONE, name="policy, two leaders", pause_seconds=(0.0, 25.0))
 
 
-def live(seed: int) -> Outcome:
+def live(seed: int) -> LifeOutcome:
     """Run the world once: every fourth seed with two leaders, every third with the cruel mixture of faults.
 
     Whatever blinds a controller passes sooner than usual, because a blind one does nothing that could be wrong.

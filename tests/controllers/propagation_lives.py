@@ -23,7 +23,7 @@ from echelon.api.namespaces import NAMESPACE
 from echelon.api.propagation import CLUSTER_PROPAGATION_POLICY, PROPAGATION_POLICY
 from echelon.controllers.running import Controllers
 from echelon.fleet.loop import running
-from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, LifeOutcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.errors import NotFound
 from echelon.kube.faults import Faults, FaultyClient
@@ -291,7 +291,7 @@ SCENARIO = Scenario(
 GENTLE = replace(SCENARIO, name="propagation, gently", kill_seconds=None, pause_seconds=(0.0, 0.0))
 
 
-def live(seed: int) -> Outcome:
+def live(seed: int) -> LifeOutcome:
     """Run the world once. Every fourth seed is gentle, every fourth is cruel, the others draw a mixture of faults."""
     drawn = Faults.swarm(Random(f"faults of {seed}"))  # noqa: S311 - repeatable on purpose
     if seed % 4 == 0:

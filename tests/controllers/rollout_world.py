@@ -29,7 +29,7 @@ from echelon.controllers.running import Controllers
 from echelon.engine.work_set.names import PLACEMENT_LABEL as WORK_PLACEMENT_LABEL
 from echelon.engine.work_set.names import SET_LABEL
 from echelon.fleet.loop import running
-from echelon.fleet.simulation import Committed, Component, Invariant, Outcome, Scenario, World, simulate
+from echelon.fleet.simulation import Committed, Component, Invariant, LifeOutcome, Scenario, World, simulate
 from echelon.kube.client import Client, EventType, MergePatch
 from echelon.kube.errors import ApiError, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
 from echelon.kube.faults import Faults, FaultyClient
@@ -416,7 +416,7 @@ ONE = Scenario(
 TWO = replace(ONE, name="rollout, two leaders", pause_seconds=(0.0, 25.0))
 
 
-def live(seed: int) -> Outcome:
+def live(seed: int) -> LifeOutcome:
     """Run the world once: every fourth seed with two leaders, every third with the cruel mixture of faults.
 
     Whatever blinds a controller passes sooner than usual, because a blind one does nothing that could be wrong.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from echelon.fleet.simulation import Outcome, SimulationFailed
+from echelon.fleet.simulation import LifeOutcome, SimulationFailed
 from tests.controllers.policy_fleet import live_for_real
 from tests.controllers.policy_lives_world import live
 from tests.controllers.policy_mutations import Mutation, demotion, no_hold, pruning_while_held, status_before_spec
@@ -23,7 +23,7 @@ class Mistake(NamedTuple):
     """A mistake, the world that has to notice, the seeds that do, and the words of the rule."""
 
     make: Mutation
-    live: Callable[[int], Outcome]
+    live: Callable[[int], LifeOutcome]
     seeds: tuple[int, ...]
     rule: str
 

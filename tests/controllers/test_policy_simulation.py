@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from echelon.fleet.simulation import Outcome, seeds
+from echelon.fleet.simulation import LifeOutcome, seeds
 from tests.budgets import Lives
 from tests.controllers.policy_agents import COURSES
 from tests.controllers.policy_fleet import live_for_real
@@ -62,7 +62,7 @@ def test_nothing_on_real_members_changes_before_its_turn(lives: Lives) -> None:
 
 
 def missing(
-    life: Callable[[int], Outcome], first: Iterable[int], expected: Iterable[str], faults: set[str]
+    life: Callable[[int], LifeOutcome], first: Iterable[int], expected: Iterable[str], faults: set[str]
 ) -> set[str]:
     """Return what does not happen in two hundred lives. Those that are tried first are known to have seen all of it."""
     before, left, not_injected = Counter(SEEN), set(expected), faults

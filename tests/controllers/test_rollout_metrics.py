@@ -13,7 +13,7 @@ from echelon.api.rollout import RolloutSummary
 from echelon.api.times import format_time
 from echelon.controllers.rollout.metrics import RolloutMetrics, RolloutStatus
 from echelon.engine.rollout.conditions import APPROVAL, BLOCKED, BREACH, EMPTY, REMOVAL_HELD, ROLLED_OUT, VERIFIED
-from echelon.engine.rollout.overall import Standing, overall
+from echelon.engine.rollout.overall import RolloutStanding, overall
 from echelon.kube.metrics import Metrics
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -91,18 +91,18 @@ def test_failures_and_durations_are_counted_when_they_happen() -> None:
 @pytest.mark.parametrize(
     ("conditions", "standing"),
     [
-        ((), Standing.PENDING),
-        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, False, "NotBlocked")), Standing.PROGRESSING),
-        ((said(ROLLED_OUT, True, "Complete"),), Standing.COMPLETE),
-        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, "Paused")), Standing.PAUSED),
-        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, "Aborted")), Standing.ABORTED),
-        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, APPROVAL)), Standing.AWAITING_APPROVAL),
-        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, "WriteFailed")), Standing.BLOCKED),
-        ((said(ROLLED_OUT, False, EMPTY), said(VERIFIED, False, EMPTY)), Standing.NO_CLUSTERS),
-        ((said(ROLLED_OUT, False, "Progressing"), said(VERIFIED, False, "NotFound")), Standing.MISCONFIGURED),
+        ((), RolloutStanding.PENDING),
+        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, False, "NotBlocked")), RolloutStanding.PROGRESSING),
+        ((said(ROLLED_OUT, True, "Complete"),), RolloutStanding.COMPLETE),
+        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, "Paused")), RolloutStanding.PAUSED),
+        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, "Aborted")), RolloutStanding.ABORTED),
+        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, APPROVAL)), RolloutStanding.AWAITING_APPROVAL),
+        ((said(ROLLED_OUT, False, "Progressing"), said(BLOCKED, True, "WriteFailed")), RolloutStanding.BLOCKED),
+        ((said(ROLLED_OUT, False, EMPTY), said(VERIFIED, False, EMPTY)), RolloutStanding.NO_CLUSTERS),
+        ((said(ROLLED_OUT, False, "Progressing"), said(VERIFIED, False, "NotFound")), RolloutStanding.MISCONFIGURED),
     ],
 )
 def test_where_a_rollout_stands_is_what_its_conditions_say(
-    conditions: tuple[Condition, ...], standing: Standing
+    conditions: tuple[Condition, ...], standing: RolloutStanding
 ) -> None:
     assert overall(conditions).standing is standing

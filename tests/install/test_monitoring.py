@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools import charts
 
-from echelon.engine.rollout.overall import Standing
+from echelon.engine.rollout.overall import RolloutStanding
 from echelon.install import alerts, dashboard
 from echelon.install.measured import MetricFamily, measured
 from echelon.install.metrics_page import page
@@ -82,7 +82,7 @@ def test_alerts_and_panels_ask_for_metrics_and_labels_that_exist(name: str) -> N
         for label, value in _matchers(matchers):
             assert label in {*BY_SERIES[metric].labels, *GIVEN}, f"{label} in {EXPRESSIONS[name]}"
             if (metric, label) == ("echelon_rollout_state", "state"):
-                assert value in set(Standing)
+                assert value in set(RolloutStanding)
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)

@@ -10,7 +10,7 @@ import pytest
 
 from echelon.api.core import SECRET
 from echelon.cli.hub import write_kubeconfig
-from echelon.hub.access.authorities import Step
+from echelon.hub.access.authorities import RotationStep
 from echelon.hub.server import Hub, Settings
 from tests.controllers.strict import end
 from tests.joining import story
@@ -46,11 +46,11 @@ class Servers:
         self.kubeconfig = kubeconfig
         self.hub: Hub
 
-    async def start(self, step: Step | None = None) -> None:
+    async def start(self, step: RotationStep | None = None) -> None:
         self.hub = await Hub.start(replace(self._settings, authority=step))
         write_kubeconfig(self.hub, self.kubeconfig)
 
-    async def restart(self, here: Place, step: Step) -> None:
+    async def restart(self, here: Place, step: RotationStep) -> None:
         """Stop it, take a step, and start it again, with new controllers and a new kubeconfig of the administrator."""
         await end(here.tasks.pop(0))
         await self.hub.stop()

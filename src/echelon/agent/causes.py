@@ -21,7 +21,7 @@ from echelon.engine.work.cause import cause_of
 from echelon.engine.work.health_state import part, text
 from echelon.engine.work.health_told import unwell
 from echelon.engine.work.redaction import redact_secrets
-from echelon.engine.work.reporting import Found, ObservedManifest
+from echelon.engine.work.reporting import ObservedManifest, Present
 from echelon.kube.errors import ApiError
 
 MOST_OBJECTS = 5  # of a work: as many as its conditions name
@@ -61,7 +61,7 @@ class Causes:
         told_before = {each for each, _ in unwell(work.status, work.metadata.generation)}
         for place, degraded in unwell(status, work.metadata.generation):
             live = results[place].observed.live
-            if not isinstance(live, Found) or len(looks) == MOST_OBJECTS:
+            if not isinstance(live, Present) or len(looks) == MOST_OBJECTS:
                 continue
             known = before.get(place)
             if known is None or not known.is_about(live.object):
@@ -99,7 +99,7 @@ class Causes:
 
 def _with_cause(observed: ObservedManifest, look: Look | None) -> ObservedManifest:
     live = observed.live
-    if look is None or not look.cause or not isinstance(live, Found) or not look.is_about(live.object):
+    if look is None or not look.cause or not isinstance(live, Present) or not look.is_about(live.object):
         return observed
     return replace(observed, cause=look.cause)
 

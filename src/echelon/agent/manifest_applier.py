@@ -37,10 +37,10 @@ from echelon.engine.work.reporting import (
     Absent,
     Applied,
     ApplyResult,
-    Found,
     LiveState,
     NotApplied,
     ObservedManifest,
+    Present,
     Unreadable,
 )
 from echelon.engine.work.updating import DesiredObject, ForeignObjectError
@@ -125,7 +125,7 @@ class ManifestApplier:
             live = await self._applier.get(ref.kind, ref.name, ref.namespace)
         except ApiError as error:
             return before if before is not None and is_transient(error) else Unreadable(error.message)
-        return Absent() if live is None else Found(live)
+        return Absent() if live is None else Present(live)
 
     async def _read_for(self, work: ManifestWork, ref: ObjectRef) -> LiveState:
         """Read an object on behalf of the account of a work, if it has one."""
@@ -259,7 +259,7 @@ def _applied(
     changed = written.changed and previous.was_applied(ref)
     if changed or (before is not None and before.differs):
         repair = repair.tried(asyncio.get_running_loop().time(), changed=changed)
-    live: LiveState = Absent() if found is None else Found(found)
+    live: LiveState = Absent() if found is None else Present(found)
     applied = Applied(_warnings(written, enforced.desired.manifest, again=previous.was_applied(ref)))
     observed = ObservedManifest(
         meta, applied, live, Drift(repair.count), ref.kind.status, adopted=_adopted(enforced, written)

@@ -25,10 +25,10 @@ from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.removal import ResourceKey, resource_key_of
 from echelon.engine.work.reporting import (
     ApplyResult,
-    Found,
     LiveState,
     NotApplied,
     ObservedManifest,
+    Present,
     Unreached,
     Unreadable,
 )
@@ -82,7 +82,7 @@ class ManifestResult:
         """Return it with what the object has become since."""
         observed, enforced, differs = replace(self.observed, live=live), self.enforced, self.differs
         if enforced is not None and not isinstance(live, Unreadable):
-            found = live.object if isinstance(live, Found) else None
+            found = live.object if isinstance(live, Present) else None
             differs = drifted(enforced.desired, enforced.strategy, found, self.last_applied)
         return replace(self, observed=observed, differs=differs)
 

@@ -19,7 +19,7 @@ from echelon.api.base import JSONObject
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.engine.work.removal import ResourceKey
-from echelon.engine.work.reporting import Absent, Found
+from echelon.engine.work.reporting import Absent, Present
 from echelon.kube.client import Client
 from echelon.kube.informer import Delta, Informer
 from echelon.kube.metrics import Metrics
@@ -112,7 +112,7 @@ class ObjectWatches:
 
     def cached(
         self, ref: ObjectRef, known: JSONObject | None = None, *, within: ObjectRef | None = None
-    ) -> Found | Absent | None:
+    ) -> Present | Absent | None:
         """Return an object as it is now; nothing if one has to ask. `known` is how it was last seen or written.
 
         `within` is what is watched, if that is more than the object.
@@ -121,9 +121,9 @@ class ObjectWatches:
         if informer is None:
             return None
         if known is not None and not informer.shows(key, known["metadata"].get("resourceVersion", "")):
-            return Found(known)
+            return Present(known)
         live = informer.get(key)
-        return Absent() if live is None else Found(live)
+        return Absent() if live is None else Present(live)
 
     def listed(self, ref: ObjectRef, namespace: str = "") -> list[JSONObject] | None:
         """Return the objects that a watch of many shows, of one namespace if that is said; nothing if one has to ask.

@@ -34,7 +34,7 @@ from echelon.api.work import MANIFEST_WORK, AppliedManifestWork, AppliedResource
 from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
 from echelon.engine.work.limits import Unrecordable, check_record, fitted, whole_report
 from echelon.engine.work.removal import ResourceKey, merged_resources, resource_key_of, split_by_wanted
-from echelon.engine.work.reporting import Found, LiveState, look_again, report
+from echelon.engine.work.reporting import LiveState, Present, look_again, report
 from echelon.kube.cache import identity_of
 from echelon.kube.client import WriteOptions
 from echelon.kube.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooLarge
@@ -268,9 +268,9 @@ class WorkReconciler:
         if result.ref is None:
             return result
         before = result.observed
-        known = before.live.object if isinstance(before.live, Found) else None
+        known = before.live.object if isinstance(before.live, Present) else None
         live: LiveState = self._watches.cached(result.ref, known) or await self._applier.read(result.ref, before.live)
-        if isinstance(live, Found) and known is not None and identity_of(live.object) == identity_of(known):
+        if isinstance(live, Present) and known is not None and identity_of(live.object) == identity_of(known):
             return result
         return result.with_live(live)
 

@@ -29,7 +29,7 @@ class JSONPathError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class FieldName:
     """`.name` or `['name']`: a field of an object."""
 
     name: str
@@ -86,7 +86,7 @@ class Walk:
             raise WalkTooLong
 
 
-Step: TypeAlias = Key | Index | Every | Filter
+PathStep: TypeAlias = FieldName | Index | Every | Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class JSONPath:
     """A compiled path."""
 
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
     @property
     def simple(self) -> bool:
         """Whether the path only goes from field to field, so that it names exactly one place."""
-        return all(isinstance(step, Key) for step in self.steps)
+        return all(isinstance(step, FieldName) for step in self.steps)
 
     def find(self, obj: JSON, spend: Spend = None) -> list[JSON]:
         """Return all values that the path leads to, in order; none if there is nothing.
@@ -110,7 +110,7 @@ class JSONPath:
         for step in self.steps:
             if spend is not None:
                 spend(1 + len(found))
-                if not isinstance(step, Key | Index):
+                if not isinstance(step, FieldName | Index):
                     spend(sum(len(value) for value in found if isinstance(value, dict | list)))
             found = [after for value in found for after in _follow(step, value, spend)]
         return found
@@ -132,7 +132,7 @@ class JSONPath:
         return changed
 
     def _names(self) -> tuple[str, ...]:
-        names = tuple(step.name for step in self.steps if isinstance(step, Key))
+        names = tuple(step.name for step in self.steps if isinstance(step, FieldName))
         if len(names) < len(self.steps):
             raise JSONPathError(self.text, 0, "a path from field to field is needed, no lists")
         return names
@@ -143,9 +143,9 @@ def compile(path: str) -> JSONPath:  # noqa: A001 - as in re.compile
     return _Parser(path).whole()
 
 
-def _follow(step: Step, value: JSON, spend: Spend) -> Iterator[JSON]:
+def _follow(step: PathStep, value: JSON, spend: Spend) -> Iterator[JSON]:
     match step:
-        case Key(name):
+        case FieldName(name):
             if isinstance(value, dict) and name in value:
                 yield value[name]
         case Index(position):
@@ -186,8 +186,8 @@ class _Parser:
             raise self._error("expected . or [")
         return JSONPath(self.text, steps)
 
-    def _steps(self, depth: int) -> tuple[Step, ...]:
-        steps: list[Step] = []
+    def _steps(self, depth: int) -> tuple[PathStep, ...]:
+        steps: list[PathStep] = []
         while True:
             if self._skip(".."):
                 self.at -= 2
@@ -199,7 +199,7 @@ class _Parser:
             else:
                 return tuple(steps)
 
-    def _dotted(self) -> Step:
+    def _dotted(self) -> PathStep:
         if self._skip("*"):
             return Every(values=True)
         name = ""
@@ -213,16 +213,16 @@ class _Parser:
             self.at += 1
         if not name:
             raise self._error("expected the name of a field")
-        return Key(name)
+        return FieldName(name)
 
-    def _bracket(self, depth: int) -> Step:
-        step: Step
+    def _bracket(self, depth: int) -> PathStep:
+        step: PathStep
         if self._skip("*"):
             step = Every()
         elif self._skip("?("):
             step = self._filter(depth + 1)
         elif self._peek() in ("'", '"'):
-            step = Key(self._quoted())
+            step = FieldName(self._quoted())
         else:
             step = Index(self._integer())
         self._expect("]")

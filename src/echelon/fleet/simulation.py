@@ -105,7 +105,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LifeOutcome:
     """What a run was like. Two runs of one seed have equal outcomes."""
 
     digest: str  # of everything that was committed, when, and after how many steps
@@ -266,7 +266,7 @@ class World:
                 self.fail(f"the goal is not reached: {scenario.goal(self)}")
             await asyncio.sleep(min(5.0, scenario.silence_seconds))
 
-    async def run(self) -> Outcome:
+    async def run(self) -> LifeOutcome:
         """Run the scenario to its end."""
         living = asyncio.create_task(self._live(), name="scenario")
         broken = asyncio.create_task(self._broken.wait(), name="verdict")
@@ -278,7 +278,7 @@ class World:
         await asyncio.wait([living, broken, *self._tasks])
         if self._broken.is_set():
             raise SimulationFailed(self.seed, self.story(self._reason))
-        return Outcome(self._digest.hexdigest(), self.loop.time(), self.commits, self.loop.steps, self.injected())
+        return LifeOutcome(self._digest.hexdigest(), self.loop.time(), self.commits, self.loop.steps, self.injected())
 
     def story(self, reason: str) -> str:
         """Tell what happened, and how to see it again."""
@@ -291,12 +291,12 @@ class World:
         )
 
 
-def simulate(scenario: Scenario, seed: int, faults: Faults | None = None) -> Outcome:
+def simulate(scenario: Scenario, seed: int, faults: Faults | None = None) -> LifeOutcome:
     """Run a scenario by a seed. Without faults given, the seed draws a mixture. Raises `SimulationFailed`."""
     chosen = faults or Faults.swarm(Random(f"faults of {seed}"))  # noqa: S311 - repeatable on purpose
     worlds: list[World] = []
 
-    async def main() -> Outcome:
+    async def main() -> LifeOutcome:
         worlds.append(World(running(), scenario, chosen, seed))
         return await worlds[0].run()
 

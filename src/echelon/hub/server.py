@@ -88,7 +88,7 @@ class Settings:
     anonymous: bool = True
     event_seconds: float = 3600.0  # how long an event is kept after its last change, as in kube-apiserver
     bounds: Bounds = field(default_factory=Bounds)
-    authority: authorities.Step | None = None  # a step of the exchange of the authority, taken before the start
+    authority: authorities.RotationStep | None = None  # a step of the exchange of the authority, taken before the start
     keep_objects: bool = (
         False  # decoded, for a process whose own controllers and agents read more than the network does
     )

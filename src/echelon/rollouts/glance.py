@@ -14,7 +14,7 @@ from echelon.api.base import APIStruct, JSONObject
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import RolloutSummary
 from echelon.engine.rollout.conditions import BLOCKED, ROLLED_OUT, VERIFIED
-from echelon.engine.rollout.overall import Standing, overall
+from echelon.engine.rollout.overall import RolloutStanding, overall
 from echelon.rollouts.picture import (
     ABORTED,
     APPROVAL,
@@ -37,20 +37,23 @@ from echelon.rollouts.picture import (
 
 NOTE: Final = "its clusters are still being read: this is what its status says"
 _STATES: Final = {
-    Standing.PENDING: ROLLING_OUT,
-    Standing.PROGRESSING: ROLLING_OUT,
-    Standing.COMPLETE: COMPLETE,
-    Standing.STOPPED: STOPPED,
-    Standing.PAUSED: PAUSED,
-    Standing.ABORTED: ABORTED,
-    Standing.AWAITING_APPROVAL: APPROVAL,
-    Standing.REMOVAL_HELD: HELD,
-    Standing.NO_CLUSTERS: NO_CLUSTERS,
-    Standing.MISCONFIGURED: MISCONFIGURED,
-    Standing.BLOCKED: HELD,
+    RolloutStanding.PENDING: ROLLING_OUT,
+    RolloutStanding.PROGRESSING: ROLLING_OUT,
+    RolloutStanding.COMPLETE: COMPLETE,
+    RolloutStanding.STOPPED: STOPPED,
+    RolloutStanding.PAUSED: PAUSED,
+    RolloutStanding.ABORTED: ABORTED,
+    RolloutStanding.AWAITING_APPROVAL: APPROVAL,
+    RolloutStanding.REMOVAL_HELD: HELD,
+    RolloutStanding.NO_CLUSTERS: NO_CLUSTERS,
+    RolloutStanding.MISCONFIGURED: MISCONFIGURED,
+    RolloutStanding.BLOCKED: HELD,
 }
 # The condition that tells more of a state, where it is not the one about what blocks a rollout.
-_SPEAKING: Final = {Standing.MISCONFIGURED: (VERIFIED, "False"), Standing.REMOVAL_HELD: (ROLLED_OUT, "False")}
+_SPEAKING: Final = {
+    RolloutStanding.MISCONFIGURED: (VERIFIED, "False"),
+    RolloutStanding.REMOVAL_HELD: (ROLLED_OUT, "False"),
+}
 
 
 @dataclass(frozen=True)

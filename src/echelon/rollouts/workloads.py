@@ -17,7 +17,7 @@ from echelon.api.karmada import RESOURCE_BINDING, WORK, ResourceBinding
 from echelon.api.kinds import Kind
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, ClusterGrant, RolloutLedgerStatus
-from echelon.engine.align import Wait
+from echelon.engine.align import BudgetWait
 from echelon.engine.conditions import find_condition
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision
@@ -111,7 +111,7 @@ def _pods(cluster: ClusterGrant, title: str, cause: str) -> ObjectLine:
     outdated = cluster.pods - cluster.updated
     counts = f"{cluster.updated} new, {outdated} old, {cluster.available} of {cluster.replicas} available"
     may = "" if cluster.paused else f"; may miss {cluster.unavailable}, may exceed by {cluster.surge}"
-    state = DONE if not cluster.wait else MOVING if cluster.wait == Wait.UPDATING else WAITING
+    state = DONE if not cluster.wait else MOVING if cluster.wait == BudgetWait.UPDATING else WAITING
     why = f"; {cause}" if cause else ""
     return ObjectLine(title, state, f"{counts}{may}{why}", preview=True)
 
@@ -174,4 +174,4 @@ async def _placement(client: Reader, binding: ResourceBinding) -> tuple[Placemen
 def _unreachable(ledger: StoredLedger | None) -> dict[str, str]:
     """Return the clusters that the controller does not reach; to ask for them takes rights that few have."""
     told = ledger.status.clusters if ledger is not None else ()
-    return {each.name: each.message for each in told if each.wait == Wait.UNREACHABLE}
+    return {each.name: each.message for each in told if each.wait == BudgetWait.UNREACHABLE}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from echelon.engine.align.decisions import Round, Wait
+from echelon.engine.align.decisions import BudgetWait, Round
 from echelon.engine.align.round import align
 from tests.engine.align.shapes import Outcome
 from tests.engine.align.world import World
@@ -93,7 +93,7 @@ def _live(world: World) -> str:
     if world.wish.partition:
         waits = {each.wait for each in world.last.decisions.values()} if world.last else set()
         broken = any(pod.revision in world.pace.broken for each in world.members.values() for pod in each.pods)
-        if Wait.PARTITION not in waits and not broken:  # a partition may keep broken pods, too
+        if BudgetWait.PARTITION not in waits and not broken:  # a partition may keep broken pods, too
             return _story(world, "is stuck under a partition")
         world.waited_for_partition = True
         world.change(partition=0)

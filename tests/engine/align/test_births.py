@@ -3,7 +3,7 @@
 import pytest
 
 from echelon.engine.align.contract import CLONE_SET, DEPLOYMENT, Contract
-from echelon.engine.align.decisions import Wait
+from echelon.engine.align.decisions import BudgetWait
 from echelon.engine.align.ledger import Ledger
 from echelon.engine.align.round import align
 from tests.engine.align.notation import complete, view, workload
@@ -18,7 +18,7 @@ def test_a_cluster_that_was_never_heard_of_keeps_the_template_it_was_sent_until_
     wanted = workload("v2", SIZES, unavailable=1, contract=contract)
     silent = align(wanted, first.ledger, {}, 1.0)
     assert not silent.pushes
-    assert {each.wait for each in silent.decisions.values()} == {Wait.REPORT}
+    assert {each.wait for each in silent.decisions.values()} == {BudgetWait.REPORT}
 
     heard = {"c1": complete(first.pushes["c1"]), "c2": view(first.pushes["c2"], 5, 0, 5)}
     after = align(wanted, silent.ledger, heard, 2.0)

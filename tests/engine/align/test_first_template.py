@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from echelon.engine.align.contract import CLONE_SET, DEPLOYMENT, STATEFUL_SET, Contract
-from echelon.engine.align.decisions import Round, Wait
+from echelon.engine.align.decisions import BudgetWait, Round
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.ledger import Ledger
 from echelon.engine.align.round import align
@@ -97,7 +97,7 @@ def test_a_pause_keeps_a_new_clone_set_on_the_first_template_and_a_new_deploymen
     ledger, views = begun(DEPLOYMENT)
     found = align(wanted("v2", contract=DEPLOYMENT, new=3, paused=True), ledger, views, 2.0)
     assert "new" not in found.pushes
-    assert found.decisions["new"].wait is Wait.PAUSED
+    assert found.decisions["new"].wait is BudgetWait.PAUSED
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -107,7 +107,7 @@ def test_a_cluster_that_is_not_open_is_not_born_with_what_was_complete_nowhere(*
     closed = replace(later, targets={**later.targets, "new": replace(later.targets["new"], open=False)})
     found = align(closed, ledger, views, 2.0)
     assert "new" not in found.pushes
-    assert found.decisions["new"].wait in (Wait.GROUP, Wait.PAUSED)
+    assert found.decisions["new"].wait in (BudgetWait.GROUP, BudgetWait.PAUSED)
 
 
 def test_what_was_complete_everywhere_takes_its_place() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from echelon.engine.align.contract import CLONE_SET, DEPLOYMENT, Contract
-from echelon.engine.align.decisions import Wait
+from echelon.engine.align.decisions import BudgetWait
 from echelon.engine.align.ledger import Ledger
 from echelon.engine.align.round import align
 from echelon.engine.align.workload import Target, Workload
@@ -20,7 +20,7 @@ def test_a_group_that_is_not_open_keeps_the_stable_template() -> None:
     clusters = Clusters(grouped("v1", second_open=True))
     first = clusters.round(grouped("v2", second_open=False))
     assert first.pushes.keys() == {"a"}
-    assert first.decisions["b"].wait is Wait.GROUP
+    assert first.decisions["b"].wait is BudgetWait.GROUP
     assert first.explain("b") == "keeps the stable template until group 1 is open"
     clusters.report("a", 2, 2, 2)
     assert clusters.round(grouped("v2", second_open=True)).pushes["b"].revision == "v2"
@@ -42,7 +42,7 @@ def test_a_target_that_nobody_can_start_waits_for_its_group() -> None:
     wanted = replace(workload("v1", {"a": 3}), targets=targets)
     found = align(wanted, Ledger(), {}, 0.0)
     assert not found.pushes
-    assert found.decisions["a"].wait is Wait.GROUP
+    assert found.decisions["a"].wait is BudgetWait.GROUP
 
 
 def test_a_rollout_is_complete_when_the_last_group_is() -> None:

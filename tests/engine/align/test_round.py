@@ -5,7 +5,7 @@ from dataclasses import replace
 from msgspec.structs import replace as altered
 
 from echelon.engine.align.contract import STATEFUL_SET
-from echelon.engine.align.decisions import Wait
+from echelon.engine.align.decisions import BudgetWait
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.ledger import Ledger
 from echelon.engine.align.retire import Patience
@@ -79,7 +79,7 @@ def test_a_cluster_that_cannot_be_reached_keeps_what_it_was_granted() -> None:
     clusters.report("b", 4, 4, 0)
     found = clusters.round(cut)
     assert not found.pushes
-    assert found.decisions["a"].wait is Wait.UNREACHABLE
+    assert found.decisions["a"].wait is BudgetWait.UNREACHABLE
     assert found.decisions["a"].bounds.floor == 4
     assert found.explain("a") == "cannot be reached; is charged with 2 grants all the same, and its last report counts"
     assert found.explain("b") == "waits for budget: 4 pods to update, and others hold all of it"
@@ -99,7 +99,7 @@ def test_a_pause_of_the_template_freezes_and_goes_on_afterwards() -> None:
     paused = clusters.round(workload("v2", {"a": 5}, paused=True))
     assert paused.pushes["a"].paused
     clusters.report("a", 5, 5, 2)
-    assert clusters.round(workload("v2", {"a": 5}, paused=True)).decisions["a"].wait is Wait.PAUSED
+    assert clusters.round(workload("v2", {"a": 5}, paused=True)).decisions["a"].wait is BudgetWait.PAUSED
     assert not clusters.round(workload("v2", {"a": 5})).pushes["a"].paused
 
 
@@ -112,7 +112,7 @@ def test_where_freezing_is_asked_for_everything_stops_until_nothing_is_missing()
         clusters.report(name, 10, 9 if name in moving else 7, 1 if name in moving else 0)
     stopped = clusters.round(wanted)
     assert {name for name, grant in stopped.pushes.items() if grant.paused} == moving
-    assert {each.wait for name, each in stopped.decisions.items() if name not in moving} == {Wait.PODS}
+    assert {each.wait for name, each in stopped.decisions.items() if name not in moving} == {BudgetWait.PODS}
 
 
 def test_after_a_stall_broken_clusters_mend_themselves_within_the_budget() -> None:
@@ -142,9 +142,9 @@ def test_every_cluster_that_waits_says_why() -> None:
     found = clusters.round(workload("v2", {"a": 5, "b": 5, "c": 2}))
     assert all(each.message for each in found.decisions.values())
     assert {name: each.wait for name, each in found.decisions.items()} == {
-        "a": Wait.REPORT,
-        "b": Wait.REPORT,
-        "c": Wait.REPORT,
+        "a": BudgetWait.REPORT,
+        "b": BudgetWait.REPORT,
+        "c": BudgetWait.REPORT,
     }
     assert found.explain("nobody") == "is no target"
 
@@ -159,7 +159,7 @@ def test_views_of_clusters_that_nobody_knows_are_ignored() -> None:
 def test_a_paused_deployment_makes_no_first_pods() -> None:
     wanted = workload("v1", {"a": 3}, paused=True)
     found = align(wanted, Ledger(), {}, 0.0)
-    assert (found.pushes, found.decisions["a"].wait) == ({}, Wait.PAUSED)
+    assert (found.pushes, found.decisions["a"].wait) == ({}, BudgetWait.PAUSED)
     assert align(workload("v1", {"a": 3}), found.ledger, {}, 1.0).pushes["a"].replicas == 3
 
 
@@ -193,7 +193,7 @@ def test_a_cluster_that_is_left_and_cut_off_keeps_what_it_was_granted() -> None:
     wanted = replace(workload("v1", {"a": 6}, unavailable=3), unreachable=frozenset(["b"]))
     found = clusters.round(wanted)
     assert found.pushes.keys() <= {"a"}
-    assert (found.decisions["b"].wait, found.decisions["b"].bounds.ceiling) == (Wait.UNREACHABLE, 3)
+    assert (found.decisions["b"].wait, found.decisions["b"].bounds.ceiling) == (BudgetWait.UNREACHABLE, 3)
 
 
 def test_a_decision_has_the_units_that_a_cluster_may_use_and_how_much_it_might_act_on() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 from echelon.engine.align.contract import CLONE_SET, DEPLOYMENT, Contract
-from echelon.engine.align.decisions import Round, Wait
+from echelon.engine.align.decisions import BudgetWait, Round
 from echelon.engine.align.ledger import Ledger
 from echelon.engine.align.round import align
 from echelon.engine.align.workload import Workload
@@ -134,5 +134,5 @@ def test_the_second_story_a_clone_set_that_keeps_four_pods_old() -> None:
         assert (number, found, (available, updated)) == (number, row, total)
         assert (number, clusters.granted("c1"), clusters.granted("c2")) == (number, c1, c2)
         if number == 5:
-            assert clusters.last.decisions["c1"].wait is Wait.BUDGET
+            assert clusters.last.decisions["c1"].wait is BudgetWait.BUDGET
     assert clusters.last.complete

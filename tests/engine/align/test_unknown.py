@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from echelon.engine.align.bounds import bounds_of
 from echelon.engine.align.contract import CLONE_SET, Family
-from echelon.engine.align.decisions import Wait
+from echelon.engine.align.decisions import BudgetWait
 from echelon.engine.align.grant import Grant
 from echelon.engine.align.ledger import Ledger
 from echelon.engine.align.round import align
@@ -24,7 +24,7 @@ def test_what_each_cluster_has_is_pushed_once_more_and_nothing_is_raised_before_
     assert again == {"a": replace(works["a"], id=10), "b": replace(works["b"], id=11)}
     first = align(wanted, lost, views, 0.0)
     assert (first.pushes, first.slack.available) == ({}, -8)
-    assert first.decisions["a"].wait is Wait.LEDGER
+    assert first.decisions["a"].wait is BudgetWait.LEDGER
     assert first.explain("a") == "has to report a new push, since what it was granted before is not known"
     # One has reported, and could have more of this budget even if the other had nothing left: it waits all the same.
     one = {**views, "a": view(replace(works["a"], id=10), 10, 9, 4)}
@@ -58,7 +58,7 @@ def test_a_cluster_with_a_work_of_which_nothing_was_heard_is_waited_for() -> Non
     works = {"a": Grant(7, "v2", 10, 2)}
     found = align(workload("v2", {"a": 10}), Ledger.lost({}, 20, works), {}, 0.0)
     assert not found.pushes
-    assert found.decisions["a"].wait is Wait.LEDGER
+    assert found.decisions["a"].wait is BudgetWait.LEDGER
     assert (found.decisions["a"].bounds.floor, found.decisions["a"].bounds.ceiling) == (0, 20)
     heard = {"a": view(works["a"], 10, 10, 10)}
     later = align(workload("v2", {"a": 10}), found.ledger, heard, 1.0)
@@ -103,5 +103,5 @@ def test_the_next_push_exceeds_every_id_that_was_seen() -> None:
 def test_what_somebody_else_changed_is_charged_and_holds_nobody(replicas: int) -> None:
     drifted = replace(view(V1, 10, 10, 0, generation=2, version=20), drift=Grant(1, "", replicas, 4))
     found = align(workload("v1", {"a": 10}), ledger(a=(V1, complete(V1))), {"a": drifted}, 0.0)
-    assert found.decisions["a"].wait is not Wait.LEDGER
+    assert found.decisions["a"].wait is not BudgetWait.LEDGER
     assert found.decisions["a"].bounds.floor == 0

@@ -13,9 +13,9 @@ from echelon.engine.placement.publish import (
     CreateSlice,
     DeleteSlice,
     Publication,
+    SliceWrite,
     StampSlice,
-    Strategy,
-    Write,
+    UpdateStrategy,
     WriteEmptyList,
     WriteLabels,
     WriteStatus,
@@ -37,7 +37,7 @@ class World:
     members: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     per_group: int | str | None = None
-    strategy: Strategy = "RollingUpdate"
+    strategy: UpdateStrategy = "RollingUpdate"
     limit: int = LIMIT
     from_scratch: bool = False
     overtaken: bool = False
@@ -72,7 +72,7 @@ def published(world: World, desired: tuple[Slice, ...]) -> Publication:
     return publish(existing, desired, world.strategy, world.limit, spare)
 
 
-def apply(slices: Slices, write: Write) -> Slices:
+def apply(slices: Slices, write: SliceWrite) -> Slices:
     """What the API server stores. A create drops the status; labels and status are written apart."""
     match write:
         case CreateSlice(one):
@@ -88,19 +88,19 @@ def apply(slices: Slices, write: Write) -> Slices:
             return slices
 
 
-def prefixes(slices: Slices, writes: Iterable[Write]) -> Iterator[Slices]:
+def prefixes(slices: Slices, writes: Iterable[SliceWrite]) -> Iterator[Slices]:
     yield slices
     for write in writes:
         slices = apply(slices, write)
         yield slices
 
 
-def in_some_order(publication: Publication, random: Random) -> list[Write]:
+def in_some_order(publication: Publication, random: Random) -> list[SliceWrite]:
     """All writes, those of each stage in an order that chance decides."""
     return [write for stage in publication.stages for write in random.sample(stage, len(stage))]
 
 
-def mixed(publication: Publication) -> list[Write]:
+def mixed(publication: Publication) -> list[SliceWrite]:
     """All writes, those of each stage in an order that has nothing to do with their names; the same one every time."""
     return [
         write for stage in publication.stages for write in sorted(stage, key=lambda write: crc32(repr(write).encode()))

@@ -14,8 +14,8 @@ from echelon.engine.placement.publish import (
     CreateSlice,
     DeleteSlice,
     Publication,
+    SliceWrite,
     StampSlice,
-    Write,
     WriteEmptyList,
     WriteLabels,
     WriteStatus,
@@ -103,7 +103,7 @@ def normal(text: str) -> str:
 
 
 def spoken(publication: Publication) -> tuple[str, ...]:
-    def say(write: Write) -> str:
+    def say(write: SliceWrite) -> str:
         match write:
             case CreateSlice(one):
                 return f"create {one.name}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from echelon.engine.placement.mirror import (
     DeleteMirrored,
     MirroredDecision,
-    Write,
+    MirroredWrite,
     WriteMirrored,
     mirror,
     mirrored_decisions,
@@ -18,7 +18,7 @@ from echelon.engine.placement.slices import Slice
 LIMIT = 3
 
 
-def carried_out(existing: Iterable[MirroredDecision], writes: Iterable[Write]) -> dict[str, MirroredDecision]:
+def carried_out(existing: Iterable[MirroredDecision], writes: Iterable[MirroredWrite]) -> dict[str, MirroredDecision]:
     found = {one.name: one for one in existing}
     for write in writes:
         if isinstance(write, DeleteMirrored):

@@ -14,7 +14,7 @@ from echelon.engine.placement.publish import (
     DeleteSlice,
     Publication,
     SliceInUse,
-    Strategy,
+    UpdateStrategy,
     WriteLabels,
     WriteStatus,
     publish,
@@ -31,7 +31,7 @@ from tests.engine.placement.publishing import (
 )
 from tests.examples import examples
 
-STRATEGIES: tuple[Strategy, ...] = ("All", "RollingUpdate")
+STRATEGIES: tuple[UpdateStrategy, ...] = ("All", "RollingUpdate")
 NAMES = ("canary", "west")
 
 
@@ -140,7 +140,7 @@ def many(first: int, last: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_cluster_move(strategy: Strategy) -> None:
+def test_cluster_move(strategy: UpdateStrategy) -> None:
     """Upstream moves a cluster across the border of the slices here. Now none has to move, and one slice is written."""
     world = grown(World(many(1, 150), strategy=strategy))
     assert [len(one.clusters) for one in world.slices.values()] == [100, 50]
@@ -215,7 +215,7 @@ class Step:
     """A change of the placement or its clusters, and after how many of the writes the controller dies."""
 
     members: dict[str, str]
-    strategy: Strategy
+    strategy: UpdateStrategy
     respec: tuple[tuple[str, ...], int | str | None] | None
     dies_after: int | None
 
@@ -289,7 +289,7 @@ def compacts(update: Update) -> bool:
 def test_all_histories_of_four_clusters_and_three_steps() -> None:
     """Every way in which up to four clusters can come, go and be relabelled, one at a time."""
     clusters, states = "abcd", [None, "", *NAMES]
-    kinds: list[tuple[int | None, Strategy]] = [(1, "RollingUpdate"), (2, "All")]
+    kinds: list[tuple[int | None, UpdateStrategy]] = [(1, "RollingUpdate"), (2, "All")]
     for per_group, strategy in kinds:
         worlds = {frozenset[Slice](): World({}, NAMES, per_group, strategy, limit=2)}
         for _ in range(3):

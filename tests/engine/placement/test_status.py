@@ -8,7 +8,7 @@ from echelon.api.keys import Key
 from echelon.api.meta import Condition
 from echelon.api.placement import Placement, PlacementStatus
 from echelon.engine.placement import status
-from echelon.engine.placement.schedule import Code, Outcome, Schedule
+from echelon.engine.placement.schedule import Code, Schedule, SchedulingOutcome
 from echelon.engine.placement.scheduler import Scheduler
 from echelon.engine.placement.sets import EVERYTHING
 from echelon.engine.placement.slices import Slice
@@ -96,7 +96,7 @@ def test_whether_a_placement_is_satisfied(spec: Any, world: Any, expected: Any) 
 
 
 def test_an_error_is_the_message() -> None:
-    failed = Schedule(Outcome(Code.ERROR, "Predicate", "no environment"), EVERYTHING, available=True)
+    failed = Schedule(SchedulingOutcome(Code.ERROR, "Predicate", "no environment"), EVERYTHING, available=True)
     found = told(conditions(placement(), failed, 0, NOW))
     assert found["PlacementSatisfied"] == ("False", "NotAllDecisionsScheduled", "no environment")
     assert found["PlacementMisconfigured"] == ("False", "Succeedconfigured", "Placement configurations check pass")
@@ -181,11 +181,11 @@ def test_events_about_decisions() -> None:
     assert (event.regarding.name, event.related.name) == ("p", "p-decision-1")
     assert status.deleted(wanted, "d").note == "Decision d is deleted with placement p in namespace ns"
     assert status.deleted(wanted, "d").reason == "DecisionDelete"
-    fine = status.updated(wanted, "d", Outcome())
+    fine = status.updated(wanted, "d", SchedulingOutcome())
     assert (fine.type, fine.note) == ("Normal", "Decision d is updated with placement p in namespace ns")
-    warned = status.updated(wanted, "d", Outcome(Code.WARNING, "AddOn/r/s", "scores expired"))
+    warned = status.updated(wanted, "d", SchedulingOutcome(Code.WARNING, "AddOn/r/s", "scores expired"))
     assert (warned.type, warned.note) == ("Warning", f"{fine.note}: scores expired in plugin AddOn/r/s")
-    endless = status.updated(wanted, "d", Outcome(Code.WARNING, "x", "y" * 5000))
+    endless = status.updated(wanted, "d", SchedulingOutcome(Code.WARNING, "x", "y" * 5000))
     assert len(endless.note) <= 1000
 
 

@@ -15,7 +15,7 @@ from echelon.api.base import JSONObject
 from echelon.engine.plan import Plan
 from echelon.engine.pod_clique.plan import plan
 from echelon.engine.pod_clique.set_spec import ON_DELETE, ROLLING_RECREATE
-from echelon.fleet.simulation import Outcome
+from echelon.fleet.simulation import LifeOutcome
 from tests.engine.pod_clique.oracle import Oracle
 from tests.engine.pod_clique.world import (
     POD,
@@ -47,9 +47,9 @@ class Life:
     digest: str = ""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LifeOutcome:
         """What it was like, to compare with others."""
-        return Outcome(self.digest, 0.0, self.counts["deletions"] + self.counts["made"], self.counts["plans"], {})
+        return LifeOutcome(self.digest, 0.0, self.counts["deletions"] + self.counts["made"], self.counts["plans"], {})
 
 
 def shape(chance: random.Random) -> JSONObject:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from echelon.api.base import JSONObject
 from echelon.api.placement import Placement, PlacementDecision
 from echelon.engine.placement.current import STAMP_ANNOTATION
-from echelon.engine.placement.publish import CreateSlice, DeleteSlice, Strategy, WriteLabels, WriteStatus, publish
+from echelon.engine.placement.publish import CreateSlice, DeleteSlice, UpdateStrategy, WriteLabels, WriteStatus, publish
 from echelon.engine.placement.slices import Slice
 from echelon.engine.plan import ReadRequest
 from echelon.engine.rollout.decisions import (
@@ -190,7 +190,7 @@ def slices_of(groups: Grouping | Slices) -> list[Slice]:
     return [Slice(f"p-decision-{at + 1}", f"g{at}", at, 0, tuple(sorted(each))) for at, (_, each) in found.items()]
 
 
-def states(slices: Slices, after: Grouping, strategy: Strategy) -> Iterator[Slices]:
+def states(slices: Slices, after: Grouping, strategy: UpdateStrategy) -> Iterator[Slices]:
     """Walk what can be read while Echelon rewrites decisions."""
     for write in publish(slices_of(slices), slices_of(after), strategy).writes:
         match write:
@@ -208,7 +208,7 @@ def states(slices: Slices, after: Grouping, strategy: Strategy) -> Iterator[Slic
 @examples(300)
 @given(st.lists(groupings(), min_size=3, max_size=3), st.sampled_from(["All", "RollingUpdate"]), st.data())
 def test_no_status_agrees_with_decisions_of_echelon_in_which_a_cluster_is_on_its_way(
-    groups: list[Grouping], strategy: Strategy, data: st.DataObject
+    groups: list[Grouping], strategy: UpdateStrategy, data: st.DataObject
 ) -> None:
     before, after, later = groups
     there: Slices = {index: (0, clusters) for index, clusters in enumerate(before)}

@@ -9,7 +9,7 @@ from echelon.api.base import JSONObject
 from echelon.api.batch import JOB
 from echelon.api.manifest_config import IgnoreField, ManifestUpdateStrategy, ServerSideApplyConfig
 from echelon.engine.work.drift import LAST_PAUSE_SECONDS, NO_REPAIR, QUIET_SECONDS, Drift, drifted
-from echelon.engine.work.reporting import Absent, Applied, Found, ObservedManifest, report
+from echelon.engine.work.reporting import Absent, Applied, ObservedManifest, Present, report
 from echelon.engine.work.updating import DesiredObject, last_applied_of
 from tests.engine.work.test_updating import OWNER, wanted
 from tests.engine.work.works import at, conditions, config, meta, rule, stamp, statuses, web, work
@@ -81,7 +81,7 @@ def test_a_job_that_may_go_by_itself_is_not_missed() -> None:
 
 
 def outcome(drift: Drift | None, available: int = 5) -> ObservedManifest:
-    return ObservedManifest(meta(), Applied(), Found(web(available)), drift)
+    return ObservedManifest(meta(), Applied(), Present(web(available)), drift)
 
 
 def test_drift_is_told_with_a_count_and_its_own_clock() -> None:

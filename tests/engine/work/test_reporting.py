@@ -8,9 +8,9 @@ from echelon.api.work import ManifestResourceMeta
 from echelon.engine.work.reporting import (
     Absent,
     Applied,
-    Found,
     NotApplied,
     ObservedManifest,
+    Present,
     Unreached,
     Unreadable,
     report,
@@ -60,7 +60,7 @@ def test_one_degraded_object_makes_the_work_degraded_and_not_done() -> None:
 
 
 def test_a_manifest_that_could_not_be_applied_is_not_done() -> None:
-    failed = ObservedManifest(meta(), NotApplied("forbidden"), Found(web(5)))
+    failed = ObservedManifest(meta(), NotApplied("forbidden"), Present(web(5)))
     status = report(work(), [failed, done(CONFIG, 1, "ConfigMap", "c")], at(0))
     assert statuses(status) == {"Applied": "False", "Available": "True", "Progressing": "True", "Degraded": "False"}
     applied, of_work = conditions(status, 0)["Applied"], conditions(status)["Applied"]
@@ -84,8 +84,8 @@ def test_that_nobody_answered_says_nothing_about_a_manifest() -> None:
 
 @pytest.mark.parametrize("verdict", [Applied(), NotApplied("forbidden")])
 def test_what_is_known_of_a_generation_is_not_forgotten_because_nobody_answers(verdict: Applied | NotApplied) -> None:
-    first = report(work(), [ObservedManifest(meta(), verdict, Found(web(5)))], at(0))
-    away = ObservedManifest(meta(), Unreached("timeout"), Found(web(5)))
+    first = report(work(), [ObservedManifest(meta(), verdict, Present(web(5)))], at(0))
+    away = ObservedManifest(meta(), Unreached("timeout"), Present(web(5)))
     assert report(work(status=first), [away], at(1)) == first
     newer = report(work(generation=2, status=first), [away], at(2))
     assert (conditions(newer)["Applied"].status, conditions(newer)["Applied"].observed_generation) == ("Unknown", 2)

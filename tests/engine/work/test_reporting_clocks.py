@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from echelon.api.manifest_config import ManifestConfig
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestWorkStatus
-from echelon.engine.work.reporting import Absent, Applied, Found, NotApplied, ObservedManifest, Unreadable, report
+from echelon.engine.work.reporting import Absent, Applied, NotApplied, ObservedManifest, Present, Unreadable, report
 from tests.engine.work.works import CONFIG, at, conditions, config, done, meta, rule, stamp, statuses, web, work
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_said_about_a_generation_before_it_was_applied() -> None:
     for configs in ([], [config(rules)]):
         first = report(work(*configs), [done(web(5))], at(0))
         assert statuses(first)["Progressing"] == "False"
-        looked = ObservedManifest(meta(), None, Found(web(5)))
+        looked = ObservedManifest(meta(), None, Present(web(5)))
         second = report(work(*configs, generation=2, status=first), [looked], at(5))
         assert conditions(second)["Applied"] == conditions(first)["Applied"]
         assert conditions(second)["Progressing"].status == "True"
@@ -125,7 +125,7 @@ def test_what_others_wrote_stays() -> None:
 
 
 OBJECTS = st.sampled_from([web(0), web(2), web(5), web(2, late=True), {}, CONFIG])
-SIGHTS = st.builds(Found, OBJECTS) | st.just(Absent()) | st.builds(Unreadable, st.sampled_from(["a", "b"]))
+SIGHTS = st.builds(Present, OBJECTS) | st.just(Absent()) | st.builds(Unreadable, st.sampled_from(["a", "b"]))
 TRIES = st.sampled_from([None, Applied(), NotApplied("no"), NotApplied("no", ignored_fields=True)])
 METAS = st.lists(
     st.sampled_from([("Deployment", "web"), ("Deployment", "api"), ("ConfigMap", "c"), ("", "")]), max_size=3

@@ -7,7 +7,7 @@ from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ConditionRule, FeedbackRule, JsonPath, ManifestConfig, ResourceIdentifier
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.work import ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestWorkStatus
-from echelon.engine.work.reporting import Applied, Found, ObservedManifest
+from echelon.engine.work.reporting import Applied, ObservedManifest, Present
 from tests.engine.work.statuses import counts
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -75,7 +75,7 @@ def work(*configs: ManifestConfig, generation: int = 1, status: ManifestWorkStat
 
 
 def done(obj: JSONObject, ordinal: int = 0, kind: str = "Deployment", name: str = "web") -> ObservedManifest:
-    return ObservedManifest(meta(ordinal, kind, name), Applied(), Found(obj))
+    return ObservedManifest(meta(ordinal, kind, name), Applied(), Present(obj))
 
 
 def conditions(status: ManifestWorkStatus, manifest: int | None = None) -> dict[str, Condition]:

@@ -18,7 +18,7 @@ from echelon.engine.workload.pushing import (
     Hold,
     Keep,
     Push,
-    Write,
+    WriteObject,
     body_of,
     decide,
     drift_of,
@@ -56,7 +56,7 @@ def carrying(body: JSONObject, **spec: Any) -> JSONObject:
 
 def test_an_object_that_is_not_there_is_made() -> None:
     decision = decide(push(1), KIND, None)
-    assert isinstance(decision, Write)
+    assert isinstance(decision, WriteObject)
     meta = decision.body["metadata"]
     assert "resourceVersion" not in meta
     assert meta["labels"] == {MANAGED: "true"}
@@ -65,7 +65,7 @@ def test_an_object_that_is_not_there_is_made() -> None:
 
 def test_a_write_is_for_the_version_that_was_looked_at() -> None:
     decision = decide(push(2, 2), KIND, carrying(manifest(1)))
-    assert isinstance(decision, Write)
+    assert isinstance(decision, WriteObject)
     assert decision.body["metadata"]["resourceVersion"] == "7"
     assert isinstance(decide(push(1), KIND, carrying(manifest(1))), Keep)
 
@@ -79,18 +79,18 @@ def test_the_fence(carried: int, wanted: int, before: int, after: int, binding: 
         assert (decision.reason, decision.refused, decision.ours) == (FENCED, False, True)
     else:
         same = binding == "b" and wanted == carried
-        assert isinstance(decision, Keep if same else Write)
+        assert isinstance(decision, Keep if same else WriteObject)
 
 
 def test_what_was_written_in_this_life_fences_off_what_is_older_even_if_the_object_is_gone() -> None:
     assert isinstance(decide(push(4), KIND, None, at_least=5), Hold)
-    assert isinstance(decide(push(5), KIND, None, at_least=5), Write)
+    assert isinstance(decide(push(5), KIND, None, at_least=5), WriteObject)
 
 
 def test_an_id_that_somebody_removed_is_no_fence() -> None:
     live = carrying(manifest(5))
     del live["metadata"]["annotations"][PUSH_ID]
-    assert isinstance(decide(push(5), KIND, live), Write)
+    assert isinstance(decide(push(5), KIND, live), WriteObject)
 
 
 def test_what_nobody_manages_is_refused_or_overwritten() -> None:
@@ -103,7 +103,7 @@ def test_what_nobody_manages_is_refused_or_overwritten() -> None:
     assert isinstance(passed, Hold)
     assert not passed.refused  # there is no budget to free
     for said in ("Overwrite", "overwrite"):
-        assert isinstance(decide(push(1, annotations={CONFLICT_RESOLUTION: said}), KIND, live), Write)
+        assert isinstance(decide(push(1, annotations={CONFLICT_RESOLUTION: said}), KIND, live), WriteObject)
 
 
 def test_an_object_that_is_being_deleted_is_waited_for() -> None:

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from echelon.hub.access import authorities, pki
-from echelon.hub.access.authorities import Step, WrongStep
+from echelon.hub.access.authorities import RotationStep, WrongStep
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ def test_an_authority_is_announced_then_signs_then_is_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "steps", [("next", "next"), ("next", "switch", "switch"), ("next", "switch", "finish", "finish")]
 )
-def test_a_step_that_was_taken_is_not_taken_again(tmp_path: Path, steps: tuple[Step, ...]) -> None:
+def test_a_step_that_was_taken_is_not_taken_again(tmp_path: Path, steps: tuple[RotationStep, ...]) -> None:
     opened(tmp_path)
     for step in steps[:-1]:
         authorities.take(step, tmp_path, NOW)

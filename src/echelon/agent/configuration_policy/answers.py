@@ -32,7 +32,7 @@ from echelon.engine.configuration_policy.requests import (
     Steps,
     Try,
 )
-from echelon.engine.work.reporting import Found
+from echelon.engine.work.reporting import Present
 from echelon.kube.client import Client, DeleteOptions, Preconditions, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from echelon.kube.write import write
@@ -98,7 +98,7 @@ class Answers:
                 await self._remember(request)
                 return None
             case Get(fresh=False) if (known := self._watched.get(request)) is not None:
-                return known.object if isinstance(known, Found) else None
+                return known.object if isinstance(known, Present) else None
             case List() if (listed := self._watched.list(request)) is not None:
                 return listed
         if isinstance(request, Do):

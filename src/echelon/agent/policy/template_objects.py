@@ -30,7 +30,7 @@ from echelon.engine.policy_member.sync import TemplateSync, TemplateView, Templa
 from echelon.engine.policy_member.templates import Template, read_templates
 from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.removal import ResourceKey
-from echelon.engine.work.reporting import Absent, Found
+from echelon.engine.work.reporting import Absent, Present
 from echelon.engine.work.updating import LastApplied
 from echelon.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 
@@ -190,13 +190,13 @@ class TemplateObjects:
         self._watches.watch((POLICY.kind, name), refs)
         for ref, key in refs.items():
             live = self._watches.cached(ref, None) or await self._read(ref)
-            if isinstance(live, Found):
+            if isinstance(live, Present):
                 found[key] = str((live.object.get("status") or {}).get("compliant") or "")
         return found
 
-    async def _read(self, ref: ObjectRef) -> Found | Absent:
+    async def _read(self, ref: ObjectRef) -> Present | Absent:
         try:
-            return Found(await self._member.get(ref.kind, ref.name, ref.namespace))
+            return Present(await self._member.get(ref.kind, ref.name, ref.namespace))
         except NotFound:
             return Absent()
 

@@ -39,13 +39,13 @@ from echelon.engine.workload.pushing import (
     decide,
     is_of_binding,
 )
-from echelon.engine.workload.work_report import Outcome
+from echelon.engine.workload.work_report import PushOutcome
 from echelon.kube.client import ApplyPatch, DeleteOptions, MergePatch, Preconditions, WriteOptions
 from echelon.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, NotFound
 
 MANAGER = "echelon-workloads"
 ATTEMPTS = 4
-_DONE = Outcome()
+_DONE = PushOutcome()
 _LABELS = (MANAGED, PERMANENT_ID)
 _ANNOTATIONS = (
     PUSH_ID,
@@ -68,7 +68,7 @@ class Pushed:
     `written`: it was changed. `uncertain`: it is worth trying again. `differs`: it is to be put back, but not yet.
     """
 
-    outcome: Outcome
+    outcome: PushOutcome
     live: JSONObject | None = None
     last: LastApplied | None = None
     written: bool = False
@@ -119,7 +119,7 @@ class Pushes:
                 return Pushed(_DONE, live, _last(push, ref, live))
             if isinstance(decision, Hold):
                 refused = push.id if decision.refused else None
-                outcome = Outcome(decision.reason, decision.message, refused, applied=False)
+                outcome = PushOutcome(decision.reason, decision.message, refused, applied=False)
                 return Pushed(outcome, live if decision.ours else None, last)
             if patient:
                 return Pushed(_DONE, live, last, differs=True)
@@ -209,13 +209,13 @@ class Pushes:
         ours = live is not None and is_of_binding(live, push)
         if live is not None and ours and carried_push(live) == push.id:
             refused = None
-        outcome = Outcome(FAILED, redact_secrets(error.message, push.manifest), refused, applied=False)
+        outcome = PushOutcome(FAILED, redact_secrets(error.message, push.manifest), refused, applied=False)
         return Pushed(outcome, live if ours else None, uncertain=refused is None)
 
 
 def unknown_kind(push: Push, error: UnknownKind) -> Pushed:
     """Return what comes of a push of a kind that the cluster does not serve."""
-    return Pushed(Outcome(FAILED, str(error), push.id, applied=False), uncertain=push.id is None)
+    return Pushed(PushOutcome(FAILED, str(error), push.id, applied=False), uncertain=push.id is None)
 
 
 def _last(push: Push, ref: ObjectRef, live: JSONObject | None) -> LastApplied | None:

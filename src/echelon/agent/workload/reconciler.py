@@ -18,16 +18,16 @@ from echelon.agent.object_watches import ObjectRef
 from echelon.agent.settings import HUB_MANAGER
 from echelon.agent.workload.children import Children
 from echelon.agent.workload.pushes import Pushed, Pushes, unknown_kind
-from echelon.agent.workload.telling import Place, Telling
+from echelon.agent.workload.telling import LiveObject, Telling
 from echelon.api.base import JSONObject
 from echelon.api.karmada import WORK, Work
 from echelon.engine.work.drift import NO_REPAIR, Repair
 from echelon.engine.work.removal import ResourceKey
-from echelon.engine.work.reporting import Found
+from echelon.engine.work.reporting import Present
 from echelon.engine.work.updating import LastApplied
 from echelon.engine.workload.names import FINALIZER
 from echelon.engine.workload.pushing import FAILED, BadWork, Push, read_push
-from echelon.engine.workload.work_report import APPLIED, Outcome, refused_in
+from echelon.engine.workload.work_report import APPLIED, PushOutcome, refused_in
 from echelon.kube.client import WriteOptions
 from echelon.kube.errors import NotFound
 from echelon.kube.informer import Informer
@@ -53,7 +53,7 @@ class _State:
     last: LastApplied | None = None
     template: str | None = None  # hash of the pod template as the server has it
     highest: tuple[str, int] = ("", 0)  # a binding, and the highest of its pushes that was brought
-    outcome: Outcome | None = None
+    outcome: PushOutcome | None = None
     failures: int = 0
     try_at: float = -math.inf  # no attempt before
     look_at: float = -math.inf  # no look before that the hub did not ask for
@@ -125,20 +125,20 @@ class WorkloadReconciler:
             push = read_push(work.spec.workload.manifests)
         except BadWork as error:
             self._let_go(name)
-            refusal = Outcome(FAILED, f"the work cannot be applied: {error}", error.push_id, applied=False)
+            refusal = PushOutcome(FAILED, f"the work cannot be applied: {error}", error.push_id, applied=False)
             await self._telling.report(work, None, refusal)
             return None
         state, again = await self._bring(work, push, state)
         self._states[name] = state
         if again == 0:
             return PACE_SECONDS  # it was just written, and what its controller makes of that is worth a moment
-        there = None if state.ref is None else Place(state.ref, state.live, state.template)
+        there = None if state.ref is None else LiveObject(state.ref, state.live, state.template)
         told = await self._telling.tell(work, push, there, self._news(state))
         self._states[name] = replace(state, look_at=_now() + max(PACE_SECONDS, COST_FACTOR * told.cost))
         earliest = min(told.again, math.inf if again is None else again)
         return None if earliest == math.inf else earliest
 
-    def _news(self, state: _State) -> Outcome | None:
+    def _news(self, state: _State) -> PushOutcome | None:
         """Return what is to be said of the last attempt; nothing while the present push waits for its turn."""
         return None if _now() < state.try_at and not state.request else state.outcome
 
@@ -223,7 +223,7 @@ class WorkloadReconciler:
         cached = self._watches.cached(ref, state.live)
         if cached is None:
             return await self._pushes.read(ref)
-        return cached.object if isinstance(cached, Found) else None
+        return cached.object if isinstance(cached, Present) else None
 
     async def _end(self, work: Work) -> float | None:
         """Remove what was brought for a work, and then let it go."""
@@ -273,12 +273,12 @@ class WorkloadReconciler:
         self._works.forget(name)
 
 
-def _refusal(work: Work, push: Push, state: _State) -> Outcome:
+def _refusal(work: Work, push: Push, state: _State) -> PushOutcome:
     """Go on saying why a push was refused, also if that was in another life."""
     if state.outcome is not None and state.outcome.refused == push.id:
         return state.outcome
     said = next((each.message for each in work.status.conditions if each.type == APPLIED), "")
-    return Outcome(FAILED, said, push.id, applied=False)
+    return PushOutcome(FAILED, said, push.id, applied=False)
 
 
 def _any_push(work: Work) -> int | None:

@@ -22,11 +22,11 @@ from echelon.engine.align.under_way import UnderWay
 from echelon.engine.conditions import condition_stamp
 from echelon.engine.workload.member_health import member_health
 from echelon.engine.workload.pushing import Push, drift_of, is_of_binding
-from echelon.engine.workload.work_report import Outcome, Seen, bounded, identify, is_news, report, with_cause
+from echelon.engine.workload.work_report import PushOutcome, Seen, bounded, identify, is_news, report, with_cause
 
 
 @dataclass(frozen=True)
-class Place:
+class LiveObject:
     """Where the object of a work is, and what it is now; `template` is the hash of what the server made of the push's.
 
     Without an object there is none, or somebody else's.
@@ -70,7 +70,7 @@ class Telling:
         self._said.pop(name, None)
         self._troubles.forget(name)
 
-    async def tell(self, work: Work, push: Push, place: Place | None, outcome: Outcome | None) -> Told:
+    async def tell(self, work: Work, push: Push, place: LiveObject | None, outcome: PushOutcome | None) -> Told:
         """Report on a work."""
         name, identifier = work.metadata.name, _identifier(push, place)
         if place is None:
@@ -102,7 +102,7 @@ class Telling:
         self,
         work: Work,
         identifier: ResourceIdentifier | None,
-        outcome: Outcome | None,
+        outcome: PushOutcome | None,
         seen: Seen | None = None,
         *,
         known: bool = True,
@@ -127,6 +127,6 @@ class Telling:
             return None
 
 
-def _identifier(push: Push, place: Place | None) -> ResourceIdentifier:
+def _identifier(push: Push, place: LiveObject | None) -> ResourceIdentifier:
     kind, namespace = (place.ref.kind, place.ref.namespace) if place is not None else (None, "")
     return identify(push.manifest, kind, namespace)

@@ -16,17 +16,16 @@ from echelon.engine.placement.publish import (
     ClaimSlice,
     CreateSlice,
     DeleteSlice,
+    SliceWrite,
     Stage,
     StampSlice,
-    Write,
     WriteEmptyList,
     WriteLabels,
     WriteStatus,
 )
 from echelon.engine.placement.schedule import Schedule
 from echelon.engine.placement.slices import Slice, slice_annotations
-from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Reference, Together
-from echelon.engine.plan import Write as Request
+from echelon.engine.plan import Action, Create, Delete, Emit, InOrder, Patch, Reference, Together, Write
 
 CLAIM_ANNOTATION = "echelon.dev/claimed"  # on a decision: the version at which it was claimed last
 SURGE = "DecisionSurge"
@@ -75,7 +74,7 @@ class _Translation:
         rows = [(self._request(write), *self._events(write)) for write in writes]
         return rows[0] if len(rows) == 1 else (Together(tuple(InOrder(row) for row in rows)),)
 
-    def _request(self, write: Write) -> Request:
+    def _request(self, write: SliceWrite) -> Write:
         match write:
             case CreateSlice(one):
                 return self._create(one)
@@ -96,7 +95,7 @@ class _Translation:
             case DeleteSlice(name):
                 return Delete(PLACEMENT_DECISION, name, self.placement.metadata.namespace, *self._known(name))
 
-    def _events(self, write: Write) -> Iterator[Emit]:
+    def _events(self, write: SliceWrite) -> Iterator[Emit]:
         match write:
             case CreateSlice(one):
                 yield status.created(self.placement, one.name)

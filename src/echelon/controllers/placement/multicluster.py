@@ -24,7 +24,7 @@ from echelon.controllers.context import ControllerContext
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalPlan
 from echelon.controllers.placement.sources import decisions_informer
 from echelon.engine.placement.compiled import MAX_NAME
-from echelon.engine.placement.mirror import DeleteMirrored, MirroredDecision, Write, mirror, mirrored_decisions
+from echelon.engine.placement.mirror import DeleteMirrored, MirroredDecision, MirroredWrite, mirror, mirrored_decisions
 from echelon.engine.placement.slices import read_slice, readable_index
 from echelon.engine.plan import NOTHING, Action, Create, Delete, Patch, Plan
 from echelon.kube.controller import Controller
@@ -111,7 +111,7 @@ def _mirrored(decision: MulticlusterDecision) -> MirroredDecision:
     return MirroredDecision(decision.metadata.name, int(index) if right else -1, tuple(_clusters_of(decision)))
 
 
-def _action(placement: Placement, there: dict[str, MulticlusterDecision], write: Write) -> Action:
+def _action(placement: Placement, there: dict[str, MulticlusterDecision], write: MirroredWrite) -> Action:
     namespace = placement.metadata.namespace
     if isinstance(write, DeleteMirrored):
         # One that this plan made has no version yet, and gets it from the write.

@@ -21,7 +21,7 @@ from echelon.controllers.placement.decision_writes import DecisionWrites, decisi
 from echelon.controllers.placement.index import PlacementCaches, PlacementIndex, is_scheduled
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.removals import LOOK_AGAIN, RemovalBarrier, RemovalCheck, RemovalPlan
-from echelon.controllers.placement.write_failures import Retry, WriteFailures
+from echelon.controllers.placement.write_failures import DecisionFailures, Retry
 from echelon.engine.placement import status
 from echelon.engine.placement.compiled import MAX_NAME, Unfinished
 from echelon.engine.placement.current import PLACEMENT_LABEL
@@ -77,7 +77,7 @@ class PlacementReconciler:
         recorder: MeasuringRecorder,
         *,
         removals: RemovalBarrier[PlacementDecision],
-        failures: WriteFailures,
+        failures: DecisionFailures,
     ) -> None:
         self._index = index
         self._placements = caches.placements

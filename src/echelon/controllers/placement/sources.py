@@ -12,7 +12,7 @@ from echelon.controllers.placement.index import PlacementCaches, PlacementIndex,
 from echelon.controllers.placement.metrics import MeasuringRecorder, PlacementMetrics
 from echelon.controllers.placement.reconciler import PlacementReconciler
 from echelon.controllers.placement.removals import RemovalBarrier
-from echelon.controllers.placement.write_failures import WriteFailures
+from echelon.controllers.placement.write_failures import DecisionFailures
 from echelon.engine.placement.current import clusters_of, owners_of, slot_of
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Informer
@@ -46,7 +46,7 @@ def placement_controller(
     removals = RemovalBarrier(PLACEMENT_DECISION, clusters_of, caches.sources)
     index = PlacementIndex(caches, context.clock)
     reconciler = PlacementReconciler(
-        index, caches, metrics, recorder, removals=removals, failures=WriteFailures(context.clock)
+        index, caches, metrics, recorder, removals=removals, failures=DecisionFailures(context.clock)
     )
     controller = context.controller(
         "placement",

@@ -53,7 +53,7 @@ class _Notes:
     tries: int = 0
 
 
-class WriteFailures:
+class DecisionFailures:
     """Takes notes for all placements."""
 
     def __init__(self, clock: Clock) -> None:

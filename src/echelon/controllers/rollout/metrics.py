@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from echelon.api.meta import Condition, ObjectMeta
 from echelon.api.rollout import RolloutSummary
-from echelon.engine.rollout.overall import Standing, duration, overall
+from echelon.engine.rollout.overall import RolloutStanding, duration, overall
 from echelon.kube.clock import Clock
 from echelon.kube.metrics import Metrics
 
@@ -104,7 +104,7 @@ class _Figures(Collector):
                 state.add_metric([*where, found.standing.value], 1)
                 since = found.blocked_since
                 blocked.add_metric(where, max(0.0, (now - since).total_seconds()) if since is not None else 0)
-                held.add_metric(where, found.standing is Standing.REMOVAL_HELD)
+                held.add_metric(where, found.standing is RolloutStanding.REMOVAL_HELD)
                 for phase in _PHASES if summary is not None else ():
                     clusters.add_metric([*where, phase], getattr(summary, phase))
         return families

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         Contract,
         Family,
     )
-    from echelon.engine.align.decisions import ClusterDecision, Round, Wait
+    from echelon.engine.align.decisions import BudgetDecision, BudgetWait, Round
     from echelon.engine.align.grant import Grant, Outstanding
     from echelon.engine.align.interpreters import (
         AlreadyInterpreted,
@@ -88,8 +88,9 @@ __all__ = [
     "BadLedger",
     "BadStrategy",
     "Bounds",
+    "BudgetDecision",
+    "BudgetWait",
     "Budgets",
-    "ClusterDecision",
     "ClusterLedger",
     "Contract",
     "Family",
@@ -106,7 +107,6 @@ __all__ = [
     "Round",
     "Slack",
     "Target",
-    "Wait",
     "Workload",
     "align",
     "bounds_of",
@@ -123,7 +123,7 @@ _MODULES = {
     "bounds": ("Bounds", "bounds_of"),
     "budgets": ("BadStrategy", "Budgets", "RollingStrategy", "resolve_budgets", "strategy_of"),
     "contract": ("CLONE_SET", "CLONE_SET_V1BETA1", "DEPLOYMENT", "STATEFUL_SET", "Contract", "Family"),
-    "decisions": ("ClusterDecision", "Round", "Wait"),
+    "decisions": ("BudgetDecision", "BudgetWait", "Round"),
     "grant": ("Grant", "Outstanding"),
     "interpreters": ("AlreadyInterpreted", "Interpreter", "interpreter_of", "register", "unregister"),
     "ledger": ("BadLedger", "ClusterLedger", "Ledger"),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from echelon.engine.align.decisions import ClusterDecision, Round, reason_for
+from echelon.engine.align.decisions import BudgetDecision, Round, reason_for
 from echelon.engine.align.deficits import freeze, take_back
 from echelon.engine.align.grant import Grant, Outstanding
 from echelon.engine.align.ledger import ClusterLedger, Ledger, Ordinals, Stalled
@@ -215,10 +215,10 @@ def _is_gone(member: Member) -> bool:
 
 def _decision(
     member: Member, slack: Slack, pushes: Mapping[str, Grant], unknown: Sequence[str], *, paused: bool
-) -> ClusterDecision:
+) -> BudgetDecision:
     wait, message = reason_for(member, slack, unknown, paused=paused)
     unavailable, surge = member.held
-    return ClusterDecision(
+    return BudgetDecision(
         cluster=member.name,
         grant=member.grant,
         pushed=member.name in pushes,

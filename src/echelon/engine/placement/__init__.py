@@ -91,7 +91,7 @@ if TYPE_CHECKING:
         WriteLabels,
         WriteStatus,
     )
-    from echelon.engine.placement.schedule import Outcome, Schedule
+    from echelon.engine.placement.schedule import Schedule, SchedulingOutcome
     from echelon.engine.placement.scheduler import Scheduler
     from echelon.engine.placement.slices import Slice, read_slice, reslice
 
@@ -106,10 +106,10 @@ __all__ = [
     "GroupKey",
     "NoRange",
     "NotAPercentage",
-    "Outcome",
     "Publication",
     "Schedule",
     "Scheduler",
+    "SchedulingOutcome",
     "Slice",
     "StampSlice",
     "UnreadableIndex",
@@ -143,7 +143,7 @@ _MODULES = {
         "WriteLabels",
         "WriteStatus",
     ),
-    "schedule": ("Outcome", "Schedule"),
+    "schedule": ("Schedule", "SchedulingOutcome"),
     "scheduler": ("Scheduler",),
     "slices": ("Slice", "read_slice", "reslice"),
 }

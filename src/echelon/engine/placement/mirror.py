@@ -38,7 +38,7 @@ class DeleteMirrored:
     name: str
 
 
-Write: TypeAlias = WriteMirrored | DeleteMirrored
+MirroredWrite: TypeAlias = WriteMirrored | DeleteMirrored
 
 
 def mirrored_decisions(slices: Iterable[Slice], limit: int = LIMIT) -> tuple[MirroredDecision, ...] | None:
@@ -59,11 +59,11 @@ def mirrored_decisions(slices: Iterable[Slice], limit: int = LIMIT) -> tuple[Mir
 
 def mirror(
     existing: Sequence[MirroredDecision], desired: Sequence[MirroredDecision], limit: int = LIMIT
-) -> tuple[Write, ...]:
+) -> tuple[MirroredWrite, ...]:
     """The writes that turn the existing objects into the desired ones, in order."""
     here = _Objects(existing, {cluster for one in desired for cluster in one.clusters})
     pending = {one.name: one for one in desired if here.now.get(one.name) != one}
-    writes: list[Write] = []
+    writes: list[MirroredWrite] = []
     while pending:
         ready = [one for one in pending.values() if not here.unlisted(one)]
         if not ready:

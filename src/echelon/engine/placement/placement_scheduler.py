@@ -25,7 +25,7 @@ from echelon.engine.placement.compiled import (
 )
 from echelon.engine.placement.fleet import Cluster, FleetIndex
 from echelon.engine.placement.ranking import Ranking
-from echelon.engine.placement.schedule import Code, Outcome, Schedule
+from echelon.engine.placement.schedule import Code, Schedule, SchedulingOutcome
 from echelon.engine.placement.scores import AddOn, ScoringContext
 from echelon.engine.placement.sets import EVERYTHING, Eligibility
 from echelon.engine.placement.spread import Spread, hard, spread
@@ -142,7 +142,7 @@ class PlacementScheduler:
         )
 
     def _misconfigured(self, own: BitMap, fault: Misconfigured) -> Schedule:
-        outcome = Outcome(Code.MISCONFIGURED, fault.plugin, fault.message)
+        outcome = SchedulingOutcome(Code.MISCONFIGURED, fault.plugin, fault.message)
         return Schedule(outcome, self._eligibility, bool(self._eligibility.clusters(self._fleet, own)))
 
     def differences(self, numbers: BitMap) -> Iterator[str]:
@@ -212,17 +212,19 @@ class PlacementScheduler:
             if verdict.until is not None:
                 self._deadlines[number] = verdict.until
 
-    def _judge_scores(self, compiled: CompiledPlacement, context: ScoringContext) -> tuple[Outcome, list[datetime]]:
+    def _judge_scores(
+        self, compiled: CompiledPlacement, context: ScoringContext
+    ) -> tuple[SchedulingOutcome, list[datetime]]:
         """Find expired scores, and when the next ones expire."""
-        outcome, until = Outcome(), []
+        outcome, until = SchedulingOutcome(), []
         if malformed := self._eligibility.malformed:
             told = "; ".join(f"{name}: {why}" for name, why in sorted(malformed.items()))
-            outcome = Outcome(Code.WARNING, "ManagedClusterSet", told)
+            outcome = SchedulingOutcome(Code.WARNING, "ManagedClusterSet", told)
         for prioritizer, _ in compiled.prioritizers.weighted:
             if isinstance(prioritizer, AddOn):
                 scores = prioritizer.score(context, context.feasible)
                 if scores.warning:
-                    outcome = Outcome(Code.WARNING, prioritizer.name, scores.warning)
+                    outcome = SchedulingOutcome(Code.WARNING, prioritizer.name, scores.warning)
                 if scores.until is not None:
                     until.append(scores.until + _A_MOMENT)
         return outcome, until

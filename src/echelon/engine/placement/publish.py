@@ -41,7 +41,7 @@ from typing import Literal, TypeAlias
 from echelon.engine.placement.indexes import relabel
 from echelon.engine.placement.slices import LIMIT, Slice
 
-Strategy: TypeAlias = Literal["All", "RollingUpdate"]
+UpdateStrategy: TypeAlias = Literal["All", "RollingUpdate"]
 
 
 class SliceInUse(ValueError):
@@ -103,10 +103,10 @@ class StampSlice:
     name: str
 
 
-Write: TypeAlias = CreateSlice | WriteLabels | WriteStatus | WriteEmptyList | DeleteSlice | ClaimSlice | StampSlice
+SliceWrite: TypeAlias = CreateSlice | WriteLabels | WriteStatus | WriteEmptyList | DeleteSlice | ClaimSlice | StampSlice
 
 
-Stage: TypeAlias = tuple[Write, ...]
+Stage: TypeAlias = tuple[SliceWrite, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Publication:
     over_limit: int = 0
 
     @property
-    def writes(self) -> tuple[Write, ...]:
+    def writes(self) -> tuple[SliceWrite, ...]:
         """All writes, in one of the orders that are possible."""
         return tuple(write for stage in self.stages for write in stage)
 
@@ -134,7 +134,7 @@ class Publication:
 def publish(
     existing: Sequence[Slice],
     desired: Sequence[Slice],
-    strategy: Strategy,
+    strategy: UpdateStrategy,
     limit: int = LIMIT,
     spare: Iterable[str] = (),
     *,
@@ -163,7 +163,7 @@ def publish(
     labels = relabel(here, there, spare)
     # Further up they would count again for the clusters that they have given away.
     emptied = [WriteStatus(one.name, ()) for one in labels.parked if not wanted.isdisjoint(here[one.name].clusters)]
-    stages: list[Sequence[Write]] = [
+    stages: list[Sequence[SliceWrite]] = [
         *prepare,
         *_labelled(labels.before, here),
         *([unions[name] for name in group] for group in _by_group(sorted(surged, key=changed.index), there)),
@@ -184,10 +184,10 @@ def publish(
     )
 
 
-def _labelled(stages: Iterable[Sequence[Slice]], here: Mapping[str, Slice]) -> list[list[Write]]:
+def _labelled(stages: Iterable[Sequence[Slice]], here: Mapping[str, Slice]) -> list[list[SliceWrite]]:
     """The writes that give slices their labels; those that are not there yet are created with the first of them."""
     made = set(here)
-    writes: list[list[Write]] = []
+    writes: list[list[SliceWrite]] = []
     for stage in stages:
         writes.append([WriteLabels(one) if one.name in made else CreateSlice(one) for one in stage])
         made.update(one.name for one in stage)

@@ -29,7 +29,7 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SchedulingOutcome:
     """How scheduling went, which step says so, and why."""
 
     code: Code = Code.SUCCESS
@@ -59,7 +59,7 @@ class OutdatedSchedule(RuntimeError):
 class Schedule:
     """What a placement gets. `selected` is in order of preference; all names are of clusters."""
 
-    outcome: Outcome
+    outcome: SchedulingOutcome
     eligibility: Eligibility
     available: bool = False  # whether the eligible sets have any cluster
     feasible: BitMap = field(default_factory=BitMap)  # those that passed all filters

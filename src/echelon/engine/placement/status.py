@@ -11,7 +11,7 @@ from datetime import datetime
 from echelon.api.meta import Condition
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, DecisionGroupStatus, Placement
 from echelon.engine.conditions import condition_stamp, find_condition, set_condition
-from echelon.engine.placement.schedule import Code, Outcome, Schedule
+from echelon.engine.placement.schedule import Code, Schedule, SchedulingOutcome
 from echelon.engine.placement.slices import Slice
 from echelon.engine.plan import Emit, Reference
 
@@ -73,7 +73,7 @@ def created(placement: Placement, decision: str) -> Emit:
     return _emit(placement, decision, "DecisionCreate", "DecisionCreated", _note(placement, decision, "created"))
 
 
-def updated(placement: Placement, decision: str, outcome: Outcome) -> Emit:
+def updated(placement: Placement, decision: str, outcome: SchedulingOutcome) -> Emit:
     """Tell that a decision was updated, and with which reservation."""
     note, kind = _note(placement, decision, "updated"), "Normal"
     if outcome.code == Code.WARNING:
@@ -129,7 +129,7 @@ def _failures_note(failures: Mapping[str, str]) -> str:
     return f"PlacementDecision {name} could not be written: {words}{more}"
 
 
-def _misconfigured(outcome: Outcome) -> _Said:
+def _misconfigured(outcome: SchedulingOutcome) -> _Said:
     if outcome.code == Code.MISCONFIGURED:
         return True, "Misconfigured", f"{outcome.plugin}:{outcome.message}"
     return False, "Succeedconfigured", "Placement configurations check pass"

@@ -10,7 +10,7 @@ from echelon.api.times import parse_time
 from echelon.engine.rollout.conditions import APPROVAL, BLOCKED, BREACH, EMPTY, REMOVAL_HELD, ROLLED_OUT, VERIFIED
 
 
-class Standing(StrEnum):
+class RolloutStanding(StrEnum):
     """Where a rollout stands."""
 
     PENDING = "pending"  # nobody has looked at it yet
@@ -27,10 +27,10 @@ class Standing(StrEnum):
 
 
 _OF_BLOCK = {
-    BREACH: Standing.STOPPED,
-    "Paused": Standing.PAUSED,
-    "Aborted": Standing.ABORTED,
-    APPROVAL: Standing.AWAITING_APPROVAL,
+    BREACH: RolloutStanding.STOPPED,
+    "Paused": RolloutStanding.PAUSED,
+    "Aborted": RolloutStanding.ABORTED,
+    APPROVAL: RolloutStanding.AWAITING_APPROVAL,
 }
 
 
@@ -38,7 +38,7 @@ _OF_BLOCK = {
 class Overall:
     """A rollout as its conditions have it. `since` when it has been complete, or has not."""
 
-    standing: Standing
+    standing: RolloutStanding
     blocked_since: datetime | None = None
     since: datetime | None = None
 
@@ -48,30 +48,30 @@ def overall(conditions: Iterable[Condition]) -> Overall:
     told = {each.type: each for each in conditions}
     done, blocked, verified = told.get(ROLLED_OUT), told.get(BLOCKED), told.get(VERIFIED)
     if done is None:
-        return Overall(Standing.PENDING)
+        return Overall(RolloutStanding.PENDING)
     since = parse_time(done.last_transition_time)
     is_blocked = blocked is not None and blocked.status == "True"
     until = parse_time(blocked.last_transition_time) if blocked is not None and is_blocked else None
     return Overall(_standing(done, blocked if is_blocked else None, verified), until, since)
 
 
-def _standing(done: Condition, block: Condition | None, verified: Condition | None) -> Standing:
+def _standing(done: Condition, block: Condition | None, verified: Condition | None) -> RolloutStanding:
     if block is not None:
-        return _OF_BLOCK.get(block.reason, Standing.BLOCKED)
+        return _OF_BLOCK.get(block.reason, RolloutStanding.BLOCKED)
     if done.status == "True":
-        return Standing.COMPLETE
+        return RolloutStanding.COMPLETE
     if done.reason == REMOVAL_HELD:
-        return Standing.REMOVAL_HELD
+        return RolloutStanding.REMOVAL_HELD
     if done.reason == EMPTY:
-        return Standing.NO_CLUSTERS
+        return RolloutStanding.NO_CLUSTERS
     if verified is not None and verified.status == "False":
-        return Standing.MISCONFIGURED
-    return Standing.PROGRESSING
+        return RolloutStanding.MISCONFIGURED
+    return RolloutStanding.PROGRESSING
 
 
 def duration(before: Overall, after: Overall) -> timedelta | None:
     """Return how long a rollout took that has just become complete; None if it has not."""
-    ended = after.standing is Standing.COMPLETE and before.standing is not Standing.COMPLETE
+    ended = after.standing is RolloutStanding.COMPLETE and before.standing is not RolloutStanding.COMPLETE
     if not ended or before.since is None or after.since is None:
         return None
     return max(after.since - before.since, timedelta(0))

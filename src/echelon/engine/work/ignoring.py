@@ -95,19 +95,19 @@ def _bare(path: str) -> str:
 def _members(path: jsonpath.JSONPath, body: JSONObject, budget: Budget) -> list[_FieldPath]:
     """Return the fields that a path means. Items of lists are not among them: upstream cannot take them out either."""
     last = path.steps[-1]
-    if not isinstance(last, jsonpath.Key):
+    if not isinstance(last, jsonpath.FieldName):
         return []
     parents: list[tuple[_FieldPath, Any]] = [((), body)]
     for step in path.steps[:-1]:
         budget.spend(1 + len(parents))
-        if not isinstance(step, jsonpath.Key | jsonpath.Index):
+        if not isinstance(step, jsonpath.FieldName | jsonpath.Index):
             budget.spend(sum(len(value) for _, value in parents if isinstance(value, dict | list)))
         parents = [after for path, value in parents for after in _down(step, path, value, budget)]
     return [(*path, last.name) for path, value in parents if isinstance(value, dict) and last.name in value]
 
 
-def _down(step: jsonpath.Step, path: _FieldPath, value: Any, budget: Budget) -> list[tuple[_FieldPath, Any]]:
-    if isinstance(step, jsonpath.Key):
+def _down(step: jsonpath.PathStep, path: _FieldPath, value: Any, budget: Budget) -> list[tuple[_FieldPath, Any]]:
+    if isinstance(step, jsonpath.FieldName):
         return [((*path, step.name), value[step.name])] if isinstance(value, dict) and step.name in value else []
     if isinstance(step, jsonpath.Index):
         inside = isinstance(value, list) and -len(value) <= step.position < len(value)
@@ -120,7 +120,7 @@ def _down(step: jsonpath.Step, path: _FieldPath, value: Any, budget: Budget) -> 
     return []
 
 
-def _passes(step: jsonpath.Step, item: Any, budget: Budget) -> bool:
+def _passes(step: jsonpath.PathStep, item: Any, budget: Budget) -> bool:
     return isinstance(step, jsonpath.Filter) and step.passes(item, budget.spend)
 
 

@@ -46,26 +46,26 @@ class Each:
 class Select:
     """`select(path == value)`: goes on only where the comparison holds."""
 
-    path: "tuple[Step, ...]"
+    path: "tuple[PathStep, ...]"
     equal: bool
     value: Any
 
 
-Step: TypeAlias = Field | Item | Each | Select
+PathStep: TypeAlias = Field | Item | Each | Select
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 _ESCAPED = re.compile(r'"((?:[^"\\]|\\["\\/])*)"')
 
 
-def parse(text: str) -> tuple[Step, ...]:
+def parse(text: str) -> tuple[PathStep, ...]:
     """Read a path."""
     if len(text) > MAX_LENGTH:
         raise JqError(text[:32] + "...", MAX_LENGTH, f"longer than {MAX_LENGTH} characters")
     return _Parser(text).whole()
 
 
-def paths(steps: tuple[Step, ...], obj: Any, spend: Callable[[int], None]) -> list[FieldPath]:
+def paths(steps: tuple[PathStep, ...], obj: Any, spend: Callable[[int], None]) -> list[FieldPath]:
     """Return where in an object a path leads; only places that exist.
 
     `spend` hears how many places were looked at, and ends the search if it raises.
@@ -73,7 +73,7 @@ def paths(steps: tuple[Step, ...], obj: Any, spend: Callable[[int], None]) -> li
     return [path for path, _ in _follow(steps, obj, spend)]
 
 
-def _follow(steps: tuple[Step, ...], value: Any, spend: Callable[[int], None]) -> list[tuple[FieldPath, Any]]:
+def _follow(steps: tuple[PathStep, ...], value: Any, spend: Callable[[int], None]) -> list[tuple[FieldPath, Any]]:
     found: list[tuple[FieldPath, Any]] = [((), value)]
     for step in steps:
         spend(1 + len(found))
@@ -118,7 +118,7 @@ class _Parser:
         self.at = 0
         self._depth = 0
 
-    def whole(self) -> tuple[Step, ...]:
+    def whole(self) -> tuple[PathStep, ...]:
         steps = self._pipe()
         if self.at < len(self.text):
             raise self._error(f'unexpected "{self.text[self.at]}"')
@@ -126,7 +126,7 @@ class _Parser:
             raise self._error("the path names no field")
         return steps
 
-    def _pipe(self) -> tuple[Step, ...]:
+    def _pipe(self) -> tuple[PathStep, ...]:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._error(f"more than {MAX_DEPTH} brackets within brackets")
@@ -136,11 +136,11 @@ class _Parser:
         self._depth -= 1
         return steps
 
-    def _stage(self) -> tuple[Step, ...]:
+    def _stage(self) -> tuple[PathStep, ...]:
         self._spaces()
         if self._skip("select"):
             self._expect("(")
-            steps: tuple[Step, ...] = (self._select(),)
+            steps: tuple[PathStep, ...] = (self._select(),)
             self._expect(")")
             return steps + self._path(begun=True)
         if self._skip("("):
@@ -149,8 +149,8 @@ class _Parser:
             return steps + self._path(begun=True)
         return self._path(begun=False)
 
-    def _path(self, *, begun: bool) -> tuple[Step, ...]:
-        steps: list[Step] = []
+    def _path(self, *, begun: bool) -> tuple[PathStep, ...]:
+        steps: list[PathStep] = []
         if not begun and not self.text.startswith(".", self.at):
             raise self._error("expected . or select(...)")
         while True:
@@ -165,7 +165,7 @@ class _Parser:
                 self._spaces()
                 return tuple(steps)
 
-    def _named(self, steps: list[Step]) -> bool:
+    def _named(self, steps: list[PathStep]) -> bool:
         if found := _WORD.match(self.text, self.at):
             self.at = found.end()
             steps.append(Field(found[0]))
@@ -175,9 +175,9 @@ class _Parser:
             return True
         return False
 
-    def _bracket(self) -> Step:
+    def _bracket(self) -> PathStep:
         self._spaces()
-        step: Step
+        step: PathStep
         if self.text.startswith("]", self.at):
             step = Each()
         elif self.text.startswith('"', self.at):

@@ -65,7 +65,7 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Present:
     """The object as it is on the cluster, read after it was applied."""
 
     object: JSONObject
@@ -84,7 +84,7 @@ class Unreadable:
 
 
 ApplyResult: TypeAlias = Applied | NotApplied | Unreached
-LiveState: TypeAlias = Found | Absent | Unreadable
+LiveState: TypeAlias = Present | Absent | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +149,16 @@ def look_again(status: ManifestWorkStatus, observed: Sequence[ObservedManifest],
     left = [
         grace_left(each.live.object, stamp.since(_begin(manifest.conditions)))
         for manifest, each in zip(status.resource_status.manifests, observed, strict=True)
-        if each.has_status and isinstance(each.live, Found)
+        if each.has_status and isinstance(each.live, Present)
     ]
     return min(filter(None, left), default=None)
 
 
 def _without_values(observed: ObservedManifest) -> ObservedManifest:
     live = observed.live
-    if not isinstance(live, Found) or (shown := without_values(live.object)) is live.object:
+    if not isinstance(live, Present) or (shown := without_values(live.object)) is live.object:
         return observed
-    return replace(observed, live=Found(shown))
+    return replace(observed, live=Present(shown))
 
 
 class _Reported:
@@ -210,7 +210,7 @@ def _judge(
     settled = (
         completed or _is_true(conditions, "Complete") or stamp.current(find_condition(conditions, "Applied"), "True")
     )
-    found = observed.live if isinstance(observed.live, Found) and _complete(observed.meta) else None
+    found = observed.live if isinstance(observed.live, Present) and _complete(observed.meta) else None
     rule_results: Sequence[RuleResult] = evaluate(options.conditions, found.object, budget) if found and settled else ()
     if all(each.condition != "Available" for each in rule_results):
         conditions = set_condition(conditions, _available(observed, stamp))
@@ -264,7 +264,7 @@ def _available(observed: ObservedManifest, stamp: ConditionStamp) -> Condition:
     if not _complete(observed.meta):
         return stamp.condition("Available", "Unknown", "IncompleteResourceMeta", "Resource meta is incomplete")
     match observed.live:
-        case Found():
+        case Present():
             return stamp.condition("Available", "True", "ResourceAvailable", "Resource is available")
         case Absent():
             return stamp.condition("Available", "False", "ResourceNotAvailable", "Resource is not available")
@@ -305,7 +305,7 @@ def _health(
     if observed.drift is not None and observed.drift.waiting and not isinstance(observed.live, Absent):
         return Progressing(DRIFTED, "was changed on the cluster and waits to be put back")
     match observed.live:
-        case Found(obj):
+        case Present(obj):
             if observed.has_status and grace_left(obj, stamp.since(_begin(conditions))):
                 return Progressing("NoStatus", "its controller has not said anything about it yet")
             return health(obj)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from echelon.api.karmada import ResourceBinding
-from echelon.engine.align import Budgets, ClusterDecision, RollingStrategy, Round, Wait
+from echelon.engine.align import BudgetDecision, Budgets, BudgetWait, RollingStrategy, Round
 from echelon.engine.rollout.conditions import ConditionDraft
 from echelon.engine.rollout.reasons import names
 from echelon.engine.rollout.removal import Removal, Stay
@@ -135,7 +135,7 @@ def aligned_conditions(
 
 
 def _aligned(
-    decisions: Collection[ClusterDecision],
+    decisions: Collection[BudgetDecision],
     budgets: Budgets,
     strategy: RollingStrategy,
     lost: str,
@@ -148,7 +148,7 @@ def _aligned(
     if foreign:
         owners = "; ".join(f"{name}: {whose}" for name, whose in sorted(foreign.items()))
         return ConditionDraft(ALIGNED, False, FOREIGN_WORK, f"works with our name are of others: {owners}")
-    unknown = [each.cluster for each in decisions if each.wait is Wait.LEDGER]
+    unknown = [each.cluster for each in decisions if each.wait is BudgetWait.LEDGER]
     if lost or unknown:
         why = lost or "what was granted to some clusters is not known"
         who = f"; waiting for {names(unknown)}" if unknown else ""
@@ -175,7 +175,7 @@ def _still_to_go(removal: Removal) -> str:
 
 
 def _progressing(
-    found: Round, decisions: Iterable[ClusterDecision], waiting: Collection[str], left: str, why: str
+    found: Round, decisions: Iterable[BudgetDecision], waiting: Collection[str], left: str, why: str
 ) -> ConditionDraft:
     everybody = list(decisions)
     done = sum(each.complete or each.gone for each in everybody)
@@ -185,28 +185,26 @@ def _progressing(
     return ConditionDraft(PROGRESSING, True, "Progressing", message + why)
 
 
-def _stalled(
-    found: Round, decisions: Iterable[ClusterDecision], unknown: Mapping[str, str], why: str
-) -> ConditionDraft:
+def _stalled(found: Round, decisions: Iterable[BudgetDecision], unknown: Mapping[str, str], why: str) -> ConditionDraft:
     """Say who holds everything up, and since when, if that may last until somebody does something."""
-    away = [each for each in decisions if each.wait is Wait.UNREACHABLE and not each.complete]
+    away = [each for each in decisions if each.wait is BudgetWait.UNREACHABLE and not each.complete]
     if away:
         first = away[0]
         message = f"{names([each.cluster for each in away])}: {first.message}"
-        return ConditionDraft(STALLED, True, Wait.UNREACHABLE.value, message)
+        return ConditionDraft(STALLED, True, BudgetWait.UNREACHABLE.value, message)
     if unknown:
         message = f"{names(list(unknown))}: the template that was granted is not stored any more, and cannot be sent"
         return ConditionDraft(STALLED, True, "TemplateUnknown", message)
     if found.stalled_since is not None:
         since = datetime.fromtimestamp(found.stalled_since, UTC)
         message = f"too few pods are available, and nothing has moved since {since:%Y-%m-%dT%H:%M:%SZ}"
-        return ConditionDraft(STALLED, True, Wait.PODS.value, message + why)
+        return ConditionDraft(STALLED, True, BudgetWait.PODS.value, message + why)
     return ConditionDraft(STALLED, False, "NotStalled")
 
 
-def _partition(decisions: Iterable[ClusterDecision]) -> ConditionDraft:
-    blocked = [each for each in decisions if each.wait is Wait.PARTITION]
+def _partition(decisions: Iterable[BudgetDecision]) -> ConditionDraft:
+    blocked = [each for each in decisions if each.wait is BudgetWait.PARTITION]
     if blocked:
         message = f"{names([each.cluster for each in blocked])}: {blocked[0].message}"
-        return ConditionDraft(PARTITION, True, Wait.PARTITION.value, message)
+        return ConditionDraft(PARTITION, True, BudgetWait.PARTITION.value, message)
     return ConditionDraft(PARTITION, False, "NotBlocked")

@@ -21,7 +21,7 @@ REMOVAL_HELD = "RemovalHeld"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BindingOutcome:
     """What becomes of the clusters, as a condition tells it."""
 
     clusters: list[TargetCluster] | None  # None: they stay as they are
@@ -32,19 +32,19 @@ class Outcome:
     passing: bool = False  # it will be over in a moment, and is not worth a word
 
 
-def decide(view: PropagationView) -> Outcome:
+def decide(view: PropagationView) -> BindingOutcome:
     """Decide what becomes of the clusters."""
     binding, policy, chosen = view.binding, view.policy, view.chosen
     has = {each.name: each.replicas for each in _targets(binding)}
     if found := hub_runs.hub_runs(view.template, propagated=bool(has)):
         why = f"{found}, so that it would run there, too: nothing is propagated"
-        return Outcome(None, False, hub_runs.REASON, why, warns=True)
+        return BindingOutcome(None, False, hub_runs.REASON, why, warns=True)
     if policy is not None and (wrong := mistakes(policy)):
-        return Outcome(None, False, "PolicyNotUnderstood", "; ".join(wrong), warns=True)
+        return BindingOutcome(None, False, "PolicyNotUnderstood", "; ".join(wrong), warns=True)
     if binding is not None and binding.spec.suspension is not None and binding.spec.suspension.scheduling:
-        return Outcome(None, False, "Suspended", "spec.suspension.scheduling: clusters are not chosen")
+        return BindingOutcome(None, False, "Suspended", "spec.suspension.scheduling: clusters are not chosen")
     if chosen.doubt:
-        return Outcome(None, False, chosen.doubt, chosen.why, passing=bool(has) and chosen.doubt == UNSETTLED)
+        return BindingOutcome(None, False, chosen.doubt, chosen.why, passing=bool(has) and chosen.doubt == UNSETTLED)
     losing = {name: replicas for name, replicas in has.items() if name not in chosen.kept}
     if not chosen.clusters and (losing or not has):
         return _nobody(chosen, binding, losing, kept=[each for each in _targets(binding) if each.name in chosen.kept])
@@ -53,7 +53,7 @@ def decide(view: PropagationView) -> Outcome:
     requests = pod_requests(view.template)
     divided = divide(view.replicas, scheduling, chosen.clusters, has, requests=requests, kept=kept)
     targets = [TargetCluster(name=name, replicas=divided.shares[name]) for name in sorted(divided.shares)]
-    return Outcome(targets, True, *_success(chosen, divided, view.replicas))
+    return BindingOutcome(targets, True, *_success(chosen, divided, view.replicas))
 
 
 def _targets(binding: ResourceBinding | None) -> list[TargetCluster]:
@@ -62,27 +62,27 @@ def _targets(binding: ResourceBinding | None) -> list[TargetCluster]:
 
 def _nobody(
     chosen: Chosen, binding: ResourceBinding | None, losing: Mapping[str, int], kept: list[TargetCluster]
-) -> Outcome:
+) -> BindingOutcome:
     """Decide what becomes of a template that no cluster is chosen for; some may keep what they have."""
     none = "no cluster is selected"
     if chosen.unbound:
         none += f": none of the {chosen.unbound} that are meant is in a set that is bound to the namespace"
     why = "; ".join((none, *_notes(chosen)))
     if not losing or binding is None or chosen.none_meant:
-        return Outcome(kept, False, "NoClusterFit", why, warns=True)
+        return BindingOutcome(kept, False, "NoClusterFit", why, warns=True)
     try:
         covered = read_removal(binding.metadata.annotations, paused=False).approved.covers(losing)
     except BadControl as mistake:
         covered, why = frozenset(), f"{why}; {mistake}"
     if covered == losing.keys():
-        return Outcome(kept, False, "NoClusterFit", f"{why}; that nobody has it any more was approved")
+        return BindingOutcome(kept, False, "NoClusterFit", f"{why}; that nobody has it any more was approved")
     resource = binding.spec.resource
     command = f"echelon rollout approve {resource.kind.lower()}/{resource.name} -n {resource.namespace} --removal"
     held = (
         f"{why}: {names(list(losing))} keep it, because that may be a mistake. Correct the policy, delete the template,"
         f" or let them lose it: {command}"
     )
-    return Outcome(None, False, REMOVAL_HELD, held, warns=True)
+    return BindingOutcome(None, False, REMOVAL_HELD, held, warns=True)
 
 
 def _success(chosen: Chosen, divided: Division, replicas: int) -> tuple[str, str, bool]:

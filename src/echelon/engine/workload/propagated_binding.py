@@ -18,7 +18,7 @@ from echelon.api.karmada import (
 )
 from echelon.engine.merge_patch import merge_difference
 from echelon.engine.work.health_state import number, part, text
-from echelon.engine.workload.deciding import Outcome
+from echelon.engine.workload.deciding import BindingOutcome
 from echelon.engine.workload.names import (
     CLUSTER_POLICY_NAME,
     MADE_BY,
@@ -46,7 +46,7 @@ _OWN_FIELDS = (
 )
 
 
-def created(view: PropagationView, policy: Policy, outcome: Outcome) -> JSONObject:
+def created(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> JSONObject:
     """Return the binding to create."""
     template = part(view.template, "metadata")
     annotations = {key: value for key, value in _annotations(view, policy).items() if value is not None}
@@ -61,7 +61,7 @@ def created(view: PropagationView, policy: Policy, outcome: Outcome) -> JSONObje
     return {**RESOURCE_BINDING.type_meta, "metadata": metadata, "spec": spec}
 
 
-def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, outcome: Outcome) -> JSONObject:
+def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, outcome: BindingOutcome) -> JSONObject:
     """Return what to merge into the binding that is there; nothing if it is as it should be."""
     template, meta = part(view.template, "metadata"), binding.metadata
     body: JSONObject = {}
@@ -79,7 +79,7 @@ def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, out
     return body
 
 
-def _spec(view: PropagationView, policy: Policy, outcome: Outcome) -> ResourceBindingSpec:
+def _spec(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> ResourceBindingSpec:
     """Return the spec that the binding is to have."""
     template, before = part(view.template, "metadata"), view.binding.spec if view.binding is not None else None
     version = text(template, "resourceVersion")

@@ -16,7 +16,7 @@ from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_
 from echelon.engine.plan import NOTHING, Action, Create, Emit, Patch, Plan, Reference
 from echelon.engine.rollout.reasons import names
 from echelon.engine.work.health_state import part, text
-from echelon.engine.workload.deciding import Outcome, decide
+from echelon.engine.workload.deciding import BindingOutcome, decide
 from echelon.engine.workload.policy_fields import TEMPLATE_KINDS, without_effect
 from echelon.engine.workload.propagated_binding import changed, created
 from echelon.engine.workload.propagation_view import PropagationView, is_made_here
@@ -68,7 +68,7 @@ def _is_of_another(binding: ResourceBinding, uid: str) -> bool:
     return bool(owners) and uid not in owners
 
 
-def _made(view: PropagationView, policy: Policy, outcome: Outcome) -> Iterator[Action]:
+def _made(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> Iterator[Action]:
     """Make a binding. Its conditions are written when it is there."""
     template = part(view.template, "metadata")
     name, namespace = text(template, "name"), text(template, "namespace")
@@ -92,7 +92,7 @@ def _kept(view: PropagationView, policy: Policy, binding: ResourceBinding, now: 
     return Plan(events, status=status, look_again_after=again, read=read)
 
 
-def _rescheduled(binding: ResourceBinding, outcome: Outcome, policy: Policy) -> Iterator[Emit]:
+def _rescheduled(binding: ResourceBinding, outcome: BindingOutcome, policy: Policy) -> Iterator[Emit]:
     """Tell of clusters that come and go."""
     if outcome.clusters is None:
         return
@@ -105,7 +105,7 @@ def _rescheduled(binding: ResourceBinding, outcome: Outcome, policy: Policy) -> 
 
 
 def _told(
-    binding: ResourceBinding, policy: Policy, outcome: Outcome, now: datetime
+    binding: ResourceBinding, policy: Policy, outcome: BindingOutcome, now: datetime
 ) -> tuple[tuple[Emit, ...], Patch | None]:
     """Return the conditions of a binding, and the events that tell of what is new in them."""
     unused = without_effect(policy)

@@ -65,7 +65,7 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteObject:
     """The object is to be written: by server-side apply, for the version that was looked at."""
 
     body: JSONObject
@@ -86,7 +86,7 @@ class Hold:
     ours: bool = False  # the object is what an earlier push of the same binding made of it
 
 
-Decision: TypeAlias = Write | Keep | Hold
+Decision: TypeAlias = WriteObject | Keep | Hold
 KEEP = Keep()
 
 
@@ -132,7 +132,7 @@ def decide(
     if push.id is not None and push.id < at_least:
         return Hold(FENCED, f"push {push.id} is older than push {at_least}, which the cluster has had", ours=True)
     if live is None:
-        return Write(body_of(push, kind))
+        return WriteObject(body_of(push, kind))
     meta = part(live, "metadata")
     if "deletionTimestamp" in meta:
         return Hold(FAILED, "the object on the cluster is being deleted", ours=is_of_binding(live, push))
@@ -145,7 +145,7 @@ def decide(
         return fenced
     body = body_of(push, kind, live)
     desired = DesiredObject(kind, body, text(meta, "namespace"), _NOBODY, owned_by_work=False)
-    return Write({**body, "metadata": _for_version(body, live)}) if lacks_content(desired, live, last) else KEEP
+    return WriteObject({**body, "metadata": _for_version(body, live)}) if lacks_content(desired, live, last) else KEEP
 
 
 def body_of(push: Push, kind: Kind[Any], live: JSONObject | None = None) -> JSONObject:

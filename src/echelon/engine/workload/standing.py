@@ -16,14 +16,14 @@ from echelon.engine.workload.view import WorkloadView
 
 
 @dataclass(frozen=True)
-class Standing:
+class WorkloadStanding:
     """A workload as the subject of a rollout; what each cluster waits for, where one budget holds over all."""
 
     subject: Subject
     aligned: Aligned | None = None
 
 
-def standing_of(view: WorkloadView, now: datetime) -> Standing:
+def standing_of(view: WorkloadView, now: datetime) -> WorkloadStanding:
     """Find out where a workload stands."""
     interpreter, strategy, _ = aligned_as(view.template or {})
     templates = Templates.of(view.template or {}, interpreter, view.revisions, view.override)
@@ -37,13 +37,15 @@ def standing_of(view: WorkloadView, now: datetime) -> Standing:
         try:
             alignment = Alignment.of(view, templates, interpreter, strategy)
         except BadStrategy as error:
-            return Standing(replace(subject_of(view, templates, {}), problem=f"{interpreter.strategy_path}.{error}"))
+            return WorkloadStanding(
+                replace(subject_of(view, templates, {}), problem=f"{interpreter.strategy_path}.{error}")
+            )
         aligned = alignment.as_it_is(now)
         subject = subject_of(view, templates, holdings_of(alignment, aligned.round, now))
     else:
         subject = subject_of(view, templates, passed_through(view, templates))
     said = problem[1] if problem is not None else _held(view.binding)
-    return Standing(replace(subject, problem=said) if said else subject, aligned)
+    return WorkloadStanding(replace(subject, problem=said) if said else subject, aligned)
 
 
 def _held(binding: ResourceBinding) -> str:

@@ -11,7 +11,7 @@ from echelon.api.meta import Condition
 from echelon.api.rollout import RolloutSummary
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER, Budget, BudgetLeft, ClusterGrant, RolloutLedgerStatus
 from echelon.api.times import format_micro_time, format_time
-from echelon.engine.align import Budgets, ClusterDecision, Ledger, Round, Wait
+from echelon.engine.align import BudgetDecision, Budgets, BudgetWait, Ledger, Round
 from echelon.engine.align.reflection import SNAPSHOT
 from echelon.engine.plan import Patch
 from echelon.engine.rollout.conditions import ConditionDraft, merge_conditions, status_changed
@@ -29,7 +29,7 @@ def binding_status(
     drafts: Sequence[ConditionDraft],
     now: datetime,
     *,
-    standing: Mapping[str, ClusterDecision] | None = None,
+    standing: Mapping[str, BudgetDecision] | None = None,
     brief: bool = False,
 ) -> Patch | None:
     """Return the write of what is different in a binding's status. With `brief`, nothing unless a condition turns."""
@@ -50,13 +50,13 @@ def binding_status(
     return Patch.of(RESOURCE_BINDING, meta, {"status": changed}, "status") if changed else None
 
 
-def _item(work: WorkView, decision: ClusterDecision | None) -> AggregatedStatusItem:
+def _item(work: WorkView, decision: BudgetDecision | None) -> AggregatedStatusItem:
     status = work.status
     if status is not None and SNAPSHOT in status:
         status = {name: value for name, value in status.items() if name != SNAPSHOT}
     applied = work.report.applied if work.report.applied is not None else work.report.was_applied
     health = work.health
-    if health == _UNHEALTHY and applied and decision is not None and decision.wait is not Wait.NOTHING:
+    if health == _UNHEALTHY and applied and decision is not None and decision.wait is not BudgetWait.NOTHING:
         # It waits for its turn with pods of two templates, and that is no illness which anybody should move it for.
         health = _UNKNOWN
     return AggregatedStatusItem(
@@ -110,7 +110,7 @@ def ledger_status(
     return Patch(ROLLOUT_LEDGER, view.key.name, body, view.key.namespace, subresource="status")
 
 
-def _figures(decision: ClusterDecision, ledger: Ledger, holding: Holding | None, work: WorkView | None) -> ClusterGrant:
+def _figures(decision: BudgetDecision, ledger: Ledger, holding: Holding | None, work: WorkView | None) -> ClusterGrant:
     grant, entry = decision.grant, ledger.clusters.get(decision.cluster)
     view = entry.view if entry is not None else None
     done = holding is not None and holding.status.phase is Phase.SUCCEEDED and decision.complete

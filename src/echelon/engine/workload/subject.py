@@ -13,8 +13,7 @@ import msgspec
 from echelon.api.karmada import RESOURCE_BINDING
 from echelon.api.rollout import RolloutStrategy
 from echelon.api.times import parse_time
-from echelon.engine.align import Round
-from echelon.engine.align import Wait as BudgetWait
+from echelon.engine.align import BudgetWait, Round
 from echelon.engine.placement.decisions import DecisionGroups, GroupKey
 from echelon.engine.rollout.model import ClusterStatus, Hold, Phase, Wait
 from echelon.engine.rollout.references import PlacementReference, PlacementView

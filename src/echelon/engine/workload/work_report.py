@@ -23,7 +23,7 @@ MOST_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PushOutcome:
     """What came of the last attempt to apply a work; `refused` is the push that the cluster will never act on."""
 
     reason: str = SUCCEEDED
@@ -55,7 +55,11 @@ def identify(manifest: JSONObject, kind: Kind[JSONObject] | None, namespace: str
 
 
 def report(
-    work: Work, identifier: ResourceIdentifier | None, outcome: Outcome | None, seen: Seen | None, stamp: ConditionStamp
+    work: Work,
+    identifier: ResourceIdentifier | None,
+    outcome: PushOutcome | None,
+    seen: Seen | None,
+    stamp: ConditionStamp,
 ) -> WorkStatus:
     """Return the status of a work.
 

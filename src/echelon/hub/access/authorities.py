@@ -14,7 +14,7 @@ from cryptography import x509
 from echelon.hub.access import pki
 from echelon.hub.access.private import private_directory, read_private, write_private
 
-Step: TypeAlias = Literal["next", "switch", "finish"]
+RotationStep: TypeAlias = Literal["next", "switch", "finish"]
 
 _PRESENT, _NEXT, _OLD = "ca", "ca-next", "ca-old"
 
@@ -23,7 +23,7 @@ class WrongStep(pki.PkiError):
     """A step of the exchange whose turn it is not."""
 
 
-def take(step: Step, directory: Path, now: datetime) -> str:
+def take(step: RotationStep, directory: Path, now: datetime) -> str:
     """Take a step, and say what holds now. One that has been taken is not taken again."""
     private_directory(directory)
     settle(directory)
