@@ -75,9 +75,9 @@ async def revise(here: World, revision: str) -> None:
 
 
 async def broken(here: World) -> None:
-    """Let a Deployment have two pods that cannot pull their image, and one of an older template that crashes."""
+    """Let a Deployment have two pods that cannot pull their image, and one of an older template that cannot either."""
     await revise(here, "2")
-    await pod(here, "web-old", await replica_set(here, "old", "1"), reason="CrashLoopBackOff")
+    await pod(here, "web-old", await replica_set(here, "old", "1"), reason="ImagePullBackOff")
     present = await replica_set(here, "new", "2")
     for name in ("web-b", "web-a"):
         await pod(here, name, present, reason="ImagePullBackOff", message=f'Back-off pulling image "{IMAGE}"')
@@ -131,6 +131,36 @@ def test_nobody_is_asked_while_all_is_well_and_ever_less_often_while_it_is_not()
     told(story)
 
 
+def test_who_hears_that_something_has_failed_hears_why_at_once() -> None:
+    async def story(here: World) -> None:
+        await here.work(deployment())
+        await here.settle(60)  # nothing is below it, and nobody looks again soon
+        before = asked(here, "replicasets")
+        await broken(here)
+        failed = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "too late"}
+        await here.member.patch(DEPLOYMENT, "web", {"status": {"conditions": [failed]}}, subresource="status")
+        await here.settle(3)
+        assert (await here.condition("Degraded")).status == "True"
+        assert (await here.condition("Degraded")).message.endswith(CAUSE)
+        assert asked(here, "replicasets") == before + 1
+
+    told(story)
+
+
+def test_of_many_objects_a_few_are_looked_at() -> None:
+    async def story(here: World) -> None:
+        await here.work(*(deployment(f"web-{number}") for number in range(8)))
+        for number in range(8):
+            status = {"observedGeneration": 1, "replicas": 2}
+            await here.member.patch(DEPLOYMENT, f"web-{number}", {"status": status}, subresource="status")
+        await here.settle(40)
+        looked_for = {where for verb, what, where in here.way.requests if (verb, what) == ("list", "replicasets")}
+        assert asked(here, "replicasets") > 0
+        assert asked(here, "replicasets") <= 5 * 4, looked_for
+
+    told(story)
+
+
 @pytest.mark.parametrize("refused", ["pods", "replicasets"])
 def test_without_the_right_to_look_the_rest_is_told(refused: str, caplog: pytest.LogCaptureFixture) -> None:
     async def story(here: World) -> None:
@@ -139,8 +169,11 @@ def test_without_the_right_to_look_the_rest_is_told(refused: str, caplog: pytest
         await broken(here)
         await asyncio.sleep(600)
         assert (await here.condition("Progressing")).message == "Deployment default/web: 0 of 2 updated"
+        await warn(here, await here.member.get(DEPLOYMENT, "web"), "FailedCreate", "exceeded quota")
+        await asyncio.sleep(120)
+        assert (await here.condition("Progressing")).message.endswith("FailedCreate: exceeded quota")
 
-    told(story)
+    told(story, quiet=False)
     assert [each.levelname for each in caplog.records if "not well" in each.message] == ["WARNING"]
 
 

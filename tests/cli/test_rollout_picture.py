@@ -5,9 +5,11 @@ import pytest
 from tests.engine.work_set.world import PlacementState, World, progressive
 
 from echelon.api.work import ManifestWork
+from echelon.cli.exit_codes import ExitCode
 from echelon.cli.rollout_tree import headline
+from echelon.cli.rollout_watching import Watching
 from echelon.engine.rollout import control
-from echelon.rollouts.picture import Picture, draw
+from echelon.rollouts.picture import REASONS, Picture, draw
 from echelon.rollouts.work_sets import found_work_set, read_with_objects
 
 
@@ -126,6 +128,24 @@ def test_nothing_but_an_end_is_an_end(state: str) -> None:
     world.report("a", **({} if state == "complete" else {"degraded": "True"}))
     world.settle()
     assert drawn(world).state == state
+
+
+def test_a_failure_that_no_budget_allows_for_is_no_success() -> None:
+    world = World.of([("", ["a", "b"])])
+    world.settle()
+    world.report("a", degraded="True")
+    world.report("b")
+    world.settle()
+    picture = drawn(world)
+    assert (picture.state, picture.over, REASONS[picture.state]) == ("failed", True, "Failed")
+    assert Watching("web", None, 1.0).code(picture) is ExitCode.FAILED
+    world.report("a")
+    world.settle()
+    world.wait(1)
+    world.settle()
+    assert drawn(world).state == "complete"
+    world.report("a", degraded="True")
+    assert drawn(world).state == "disturbed", "it was everywhere"
 
 
 def test_two_placements_of_which_one_selects_nobody_can_be_complete() -> None:

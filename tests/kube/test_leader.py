@@ -485,6 +485,29 @@ def test_whoever_waits_says_for_whom(caplog: pytest.LogCaptureFixture) -> None:
     assert waits == ["second waits: first holds the lease kube-system/controllers"]
 
 
+def test_an_outage_is_told_when_it_begins_and_when_it_is_over_and_not_at_every_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        client, observer = await hub(), Observer()
+        process = Process(calm=True)
+        cut_off = FaultyClient(client, Faults(server_error=1.0), running().random, process)
+        task = asyncio.create_task(contender(cut_off, "alone").run(observer.work_of("alone")))
+        for _ in range(2):
+            await asyncio.sleep(10)
+            process.calm = False
+            await asyncio.sleep(600)
+            process.calm = True
+        await asyncio.sleep(10)
+        await stop(task)
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    said = [record.message for record in caplog.records if "the lease kube-system/controllers: " in record.message]
+    assert sum(each.endswith("the server answers again") for each in said) == 2
+    assert 4 <= len(said) <= 8, said
+
+
 @pytest.mark.parametrize("verb", ["get", "create", "patch"])
 def test_whoever_may_not_use_the_lease_says_which_verb_is_missing_where_and_goes_on_when_it_may(
     verb: str, caplog: pytest.LogCaptureFixture

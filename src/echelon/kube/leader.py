@@ -96,6 +96,7 @@ class LeaderElection:
         self._leading = False
         self._verb = "get"  # of the last request
         self._complained = -math.inf
+        self._told: set[type[Exception]] = set()  # what has kept us from an answer since there was one
 
     @property
     def leading(self) -> bool:
@@ -201,20 +202,27 @@ class LeaderElection:
         """Take or renew the lease if that is possible now. Return whether we hold it."""
         try:
             async with asyncio.timeout(self._request_seconds):
-                return await self._take_or_renew()
-        except TimeoutError:
-            _log.warning("the lease %s/%s: no answer in %s s", self._namespace, self._name, self._request_seconds)
+                held = await self._take_or_renew()
+        except TimeoutError as error:
+            self._say(error, f"no answer in {self._request_seconds} s")
         except errors.Forbidden as error:
             self._complain(error)
+        except (errors.Conflict, errors.AlreadyExists) as error:
+            _log.info("the lease %s/%s: %s", self._namespace, self._name, error)
         except errors.ApiError as error:
-            _log.log(
-                logging.INFO if isinstance(error, errors.Conflict | errors.AlreadyExists) else logging.WARNING,
-                "the lease %s/%s: %s",
-                self._namespace,
-                self._name,
-                error,
-            )
+            self._say(error, str(error))
+        else:
+            if self._told:
+                _log.info("the lease %s/%s: the server answers again", self._namespace, self._name)
+            self._told.clear()
+            return held
         return False
+
+    def _say(self, error: Exception, words: str) -> None:
+        """Say what is wrong once an outage: the next try comes soon, and an outage may be long."""
+        if type(error) not in self._told:
+            self._told.add(type(error))
+            _log.warning("the lease %s/%s: %s", self._namespace, self._name, words)
 
     def _complain(self, error: errors.Forbidden) -> None:
         """Say what is forbidden, now and then: only somebody else can change that, and the next try comes soon."""

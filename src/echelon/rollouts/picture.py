@@ -15,6 +15,7 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.times import format_time
 from echelon.engine.placement.decisions import GroupKey
+from echelon.engine.rollout import conditions
 from echelon.engine.rollout.conditions import ROLLED_OUT, missing_group, unbound_clusters
 from echelon.engine.rollout.departures import held as held_removal
 from echelon.engine.rollout.departures import staying
@@ -56,13 +57,15 @@ DISTURBED = "disturbed"  # it was complete, and a cluster that had it does not w
 REMOVAL_HELD = "RemovalHeld"  # a reason
 _HELD_REASONS = (REMOVAL_HELD,)
 FINISHED = "finished, not everywhere"  # whatever failed was tolerated, and nobody waits any more
+NOT_DONE = "failed"  # nobody waits any more, and nobody said that failures are tolerated
 DISABLED = "disabled"  # it is meant for nobody at the moment
 LEFT = "complete, pods outdated"  # as far as the controller goes: the rest is for whoever deletes pods
 OUTDATED = "outdated"  # of a pod: it runs an older template until somebody deletes it
 STOPPED, PAUSED, APPROVAL = _STATES[Wait.BREACH], _STATES[Wait.PAUSED], _STATES[Wait.APPROVAL]
 REASONS = {  # of states, for programs
     COMPLETE: "Complete",
-    FINISHED: "CompleteWithFailures",
+    FINISHED: conditions.FINISHED,
+    NOT_DONE: conditions.FAILED,
     LEFT: "PodsOutdated",
     ROLLING_OUT: "RollingOut",
     DISTURBED: "Disturbed",
@@ -77,6 +80,8 @@ REASONS = {  # of states, for programs
     ABORTED: "Aborted",
     DELETING: "Deleting",
 }
+
+_OVER = (COMPLETE, FINISHED, NOT_DONE, LEFT, STOPPED, ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ class Picture:
     @property
     def over(self) -> bool:
         """Whether waiting is of no use any more."""
-        return self.state in (COMPLETE, FINISHED, LEFT, STOPPED, ABORTED, MISCONFIGURED, HELD, NO_CLUSTERS, DISABLED)
+        return self.state in _OVER
 
 
 _WITH_A_NOTE = f"{HEALTHY_MESSAGE}; "
@@ -244,8 +249,10 @@ def _progress(rollout: Rollout) -> tuple[str, str]:
             return state, ref.decision.blocked_message
     if rollout.unbound and _is_at_rest(rollout):
         return HELD, unbound_clusters(rollout)
-    if rollout.finished:
+    if rollout.finished and rollout.tolerates_failures:
         return FINISHED, "the failures are within the budget; echelon rollout retry tries them again"
+    if rollout.finished and not rollout.all_had_it:
+        return NOT_DONE, "nobody waits any more, and no budget allows for failures; echelon rollout retry tries again"
     if rollout.all_had_it and rollout.decided:
         ill = [one.cluster for one in rollout.cluster_decisions if one.phase is not Phase.SUCCEEDED]
         return DISTURBED, f"it was complete, and does not work at the moment on {names(ill)}"

@@ -78,6 +78,20 @@ def test_a_manifest_that_cannot_be_applied_is_a_failure() -> None:
     assert (found.phase, found.reason, found.message) == (Phase.FAILED, "ApplyFailed", "m")
 
 
+def test_what_a_server_refused_is_told_in_its_words() -> None:
+    refused: JSONObject = {"type": "Applied", "status": "False", "reason": "R", "lastTransitionTime": JANUARY}
+    refused["message"] = "denied by the webhook"
+    kept: JSONObject = {**refused, "status": "True", "message": "fine"}
+    manifests = [
+        {"resourceMeta": {"ordinal": number, "kind": "ConfigMap", "name": name}, "conditions": [said]}
+        for number, (name, said) in enumerate([("one", kept), ("two", refused), ("three", refused)])
+    ]
+    body = msgspec.to_builtins(work("Applied=False@3"))
+    body["status"]["resourceStatus"] = {"manifests": manifests}
+    found = progress_of(msgspec.convert(body, ManifestWork), WRITTEN)
+    assert found.message == "ConfigMap two: denied by the webhook"
+
+
 def test_a_workload_that_stopped_moving_and_is_degraded_has_failed() -> None:
     assert judged("Applied=True@3", "Progressing=False@3", "Degraded=True@3").phase is Phase.FAILED
 

@@ -367,3 +367,14 @@ def test_one_word_says_where_a_rollout_stands() -> None:
     world.report("b")
     world.settle()
     assert told() == ("Complete", "2/2")
+
+
+def test_an_end_that_is_not_a_success_is_a_state_of_its_own() -> None:
+    for strategy, state in ((progressive(maxFailures=1), "CompleteWithFailures"), (None, "Failed")):
+        world = World.of([("", ["a"])], strategy) if strategy else World.of([("", ["a"])])
+        world.settle()
+        world.report("a", degraded="True")
+        world.settle()
+        rollout = world.told().rollout
+        assert rollout is not None
+        assert rollout.state == state

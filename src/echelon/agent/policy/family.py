@@ -70,7 +70,8 @@ class PolicyFamily:
             try:
                 await self._context.hub.list(POLICY_DOCUMENT, cluster, limit=1)
             except ApiError as error:
-                if error.status_reason != logged:
+                # That the hub does not answer is for the registration to say.
+                if error.status_code in (403, 404) and error.status_reason != logged:
                     logged = error.status_reason
                     _log.info("%s has no policies: %s", cluster, error, extra={"cluster": cluster})
             else:

@@ -20,6 +20,7 @@ from echelon.engine.rollout.strategy import StrategyType
 VERIFIED, ROLLED_OUT = "PlacementVerified", "PlacementRolledOut"
 BLOCKED, TIMED_OUT = "RolloutBlocked", "ClustersTimedOut"
 EMPTY = "PlacementDecisionEmpty"
+FINISHED, FAILED = "CompleteWithFailures", "Failed"  # states: nobody waits, and what failed is tolerated or is not
 AS_EXPECTED = "AsExpected"
 NOT_BOUND, REMOVAL_HELD = "ClusterNotBound", Stay.HELD.value
 STRANGE_REVISION = "RevisionIgnored"
@@ -206,6 +207,8 @@ def state_of(rollout: Rollout) -> str:
         return held_up.reason
     if not verified.holds and not rolled_out.holds and rolled_out.reason == "Progressing":
         return verified.reason
+    if rolled_out.reason == "Progressing" and rollout.finished and not rollout.all_had_it:
+        return FINISHED if rollout.tolerates_failures else FAILED
     return rolled_out.reason
 
 

@@ -155,6 +155,16 @@ class Rollout:
         )
 
     @property
+    def tolerates_failures(self) -> bool:
+        """Whether a budget allows for all that failed. Where clusters are not limited there is none."""
+        unlimited = (
+            ref
+            for ref in self.references
+            if ref.allocation.strategy is not None and ref.allocation.strategy.type is StrategyType.ALL
+        )
+        return not any(one.failed for ref in unlimited for one in ref.cluster_decisions)
+
+    @property
     def _is_whole(self) -> bool:
         """Whether there is anybody to be done, nobody who may not be written, and nobody has to lose anything."""
         removal = self.allocations.removal

@@ -7,14 +7,14 @@ conditions of the present generation alone; what has not been reported yet is pr
 clock begins before the content was written.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from echelon.api.meta import Condition
 from echelon.api.times import parse_time
-from echelon.api.work import ManifestWork, ManifestWorkSpec
+from echelon.api.work import ManifestWork, ManifestWorkSpec, ManifestWorkStatus
 from echelon.engine.rollout.model import Phase, Wait
+from echelon.engine.work.aggregation import described
 
 APPLIED, AVAILABLE, PROGRESSING, DEGRADED = "Applied", "Available", "Progressing", "Degraded"
 APPLY_FAILED, TERMINATING = "ApplyFailed", "WorkTerminating"
@@ -71,7 +71,7 @@ def progress_of(work: ManifestWork, written: datetime | None) -> Progress:
             Phase.PROGRESSING, since, TERMINATING, "the work is being deleted; it is written anew after that"
         )
     now = {each.type: each for each in work.status.conditions if each.observed_generation == meta.generation}
-    said = _judge(now, work.status.conditions, work.spec)
+    said = _judge(now, work)
     began = parse_time(said.by.last_transition_time) if said.by is not None else None
     return Progress(
         said.phase,
@@ -82,15 +82,15 @@ def progress_of(work: ManifestWork, written: datetime | None) -> Progress:
     )
 
 
-def _judge(now: dict[str, Condition], everything: Sequence[Condition], spec: ManifestWorkSpec) -> _Verdict:
+def _judge(now: dict[str, Condition], work: ManifestWork) -> _Verdict:
     applied, degraded, progressing = now.get(APPLIED), now.get(DEGRADED), now.get(PROGRESSING)
     if applied is None:
         return _unreported("the agent has not reported on it yet")
     if applied.status == "False":
-        return _Verdict(Phase.FAILED, applied, APPLY_FAILED, applied.message)
+        return _Verdict(Phase.FAILED, applied, APPLY_FAILED, _refusal(applied, work.status))
     if applied.status != "True":  # nobody could be asked, so no clock of the cluster's has begun
         return _Verdict(Phase.PROGRESSING, None, applied.reason, applied.message)
-    known = {each.type for each in everything}
+    known = {each.type for each in work.status.conditions}
     if degraded is None and DEGRADED in known:
         return _unreported("the agent has not reported yet whether it is degraded")
     if degraded is not None and degraded.status == "True":
@@ -98,9 +98,18 @@ def _judge(now: dict[str, Condition], everything: Sequence[Condition], spec: Man
     if progressing is not None:
         phase = Phase.SUCCEEDED if progressing.status == "False" else Phase.PROGRESSING
         return _Verdict(phase, progressing, progressing.reason, progressing.message)
-    if PROGRESSING in known or _asks_for_progress(spec):
+    if PROGRESSING in known or _asks_for_progress(work.spec):
         return _unreported("the agent has not reported yet whether it is progressing")
     return _by_existence(now.get(AVAILABLE))
+
+
+def _refusal(applied: Condition, status: ManifestWorkStatus) -> str:
+    """Say which object could not be written, and why: the condition of a work only says that there is one."""
+    for each in status.resource_status.manifests:
+        refused = next((one for one in each.conditions if one.type == APPLIED and one.status == "False"), None)
+        if refused is not None:
+            return f"{described(each.resource_meta)}: {refused.message}"
+    return applied.message
 
 
 def _by_existence(available: Condition | None) -> _Verdict:
