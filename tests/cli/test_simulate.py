@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.cli.plan_world import NS, documents, small_fleet, work_set
+from tests.cli.plan_world import CLUSTERS, NS, documents, made, small_fleet, work_set
 
 from echelon.api.base import JSONObject
 from echelon.cli import main
@@ -80,6 +80,17 @@ def test_a_bad_change_stops_in_the_first_group_and_how_far_it_got_is_told(simula
 def test_a_change_that_fails_after_a_while_gets_further(simulate: Callable[..., Result]) -> None:
     late = told(simulate("--seeds", "1", "--failures", "crash on 100% after 8m", "-o", "json"))
     assert late["clustersReached"]["most"] > 2
+
+
+def test_controllers_of_a_simulation_are_told_what_those_of_the_fleet_were_told(
+    simulate: Callable[..., Result],
+) -> None:
+    """Removed one by one, each when the one before is gone, five clusters take longer than all at once."""
+    nobody = made(f"{CLUSTERS}/v1beta1", "Placement", "p", NS, spec={"clusterSets": ["all"], "numberOfClusters": 1})
+    options = ("--seeds", "1", "-o", "json")
+    at_once = told(simulate(*options, change=nobody))["seconds"]["most"]
+    slowly = told(simulate(*options, "--max-removals", "1", change=nobody))["seconds"]["most"]
+    assert slowly > at_once
 
 
 def test_clusters_that_are_cut_off_are_timed_out(simulate: Callable[..., Result]) -> None:

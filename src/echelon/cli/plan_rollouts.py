@@ -212,6 +212,7 @@ class RolloutPlans:
         Where the controller has said nothing of clusters that are in no bound set, it does not ask for sets.
         """
         fleet = self._fleet
+        subject = replace(subject, max_removals=fleet.told.max_removals)
         if fleet.unseen:
             return subject
         having = frozenset(subject.holdings)
@@ -221,7 +222,7 @@ class RolloutPlans:
         trusted = before is not None and before.reported is not None and not before.unbound and unbound & having
         return replace(
             subject,
-            unbound=subject.unbound if trusted else unbound,
+            unbound=frozenset() if fleet.told.trust_decisions else subject.unbound if trusted else unbound,
             leaving=fleet.leaving(listed),
             spared=fleet.spared(having - listed),
         )
@@ -285,9 +286,7 @@ def _is_coarse(entry: RolloutKind, foreseen: Forecast) -> bool:
 
 def _is_resized(entry: RolloutKind, before: JSONObject, after: JSONObject) -> bool:
     """Whether clusters are to have other numbers of pods."""
-    if entry.kind != RESOURCE_BINDING:
-        return False
-    return bool(before.get("spec", {}).get("clusters") != after["spec"].get("clusters"))
+    return entry.kind == RESOURCE_BINDING and before.get("spec", {}).get("clusters") != after["spec"].get("clusters")
 
 
 def _differs(before: Found | None, after: Found) -> bool:

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
+from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.capture import Capture
 from echelon.fleet.loop import VirtualLoop
 from echelon.fleet.rehearsal.lives import Life, Trial, live
@@ -34,7 +35,7 @@ def simulate(
     """Live the lives of these seeds, so many at a time; `heard` hears how far it is."""
     heard(f"bringing {sum(each['kind'] == 'ManagedCluster' for each in capture.objects)} clusters to life")
     loop = VirtualLoop(0, capture.taken - timedelta(seconds=WARM_UP_SECONDS))
-    world = loop.run_until_complete(_begun(capture))
+    world = loop.run_until_complete(_begun(capture, trial.settings))
     gc.collect()
     gc.freeze()  # a collection would write to every page that the lives share
     try:
@@ -45,8 +46,8 @@ def simulate(
         loop.close()
 
 
-async def _begun(capture: Capture) -> Rehearsal:
-    world = await Rehearsal.begin(capture, brief=True)
+async def _begun(capture: Capture, settings: ControllerSettings) -> Rehearsal:
+    world = await Rehearsal.begin(capture, settings=settings, brief=True)
     await world.start_controllers()
     return world
 
