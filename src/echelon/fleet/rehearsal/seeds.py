@@ -30,10 +30,10 @@ def simulate(
     seeds: Iterable[int],
     *,
     processes: int,
-    heard: Callable[[str], None] = lambda _: None,
+    heard: Callable[[str, float], None] = lambda *_: None,
 ) -> list[Life]:
-    """Live the lives of these seeds, so many at a time; `heard` hears how far it is."""
-    heard(f"bringing {sum(each['kind'] == 'ManagedCluster' for each in capture.objects)} clusters to life")
+    """Live the lives of these seeds, so many at a time; `heard` hears in words and as a share how far it is."""
+    heard(f"bringing {sum(each['kind'] == 'ManagedCluster' for each in capture.objects)} clusters to life", 0.0)
     loop = VirtualLoop(0, capture.taken - timedelta(seconds=WARM_UP_SECONDS))
     world = loop.run_until_complete(_begun(capture, trial.settings))
     gc.collect()
@@ -60,7 +60,7 @@ class _Lives:
     """Processes that live, and what they have said so far."""
 
     def __init__(
-        self, loop: VirtualLoop, world: Rehearsal, trial: Trial, processes: int, heard: Callable[[str], None]
+        self, loop: VirtualLoop, world: Rehearsal, trial: Trial, processes: int, heard: Callable[[str, float], None]
     ) -> None:
         self._loop, self._world, self._trial = loop, world, trial
         self._processes, self._heard = processes, heard
@@ -76,7 +76,7 @@ class _Lives:
             while waiting or self._living:
                 while waiting and len(self._living) < self._processes:
                     selector.register(self._fork(waiting.pop()), selectors.EVENT_READ)
-                self._heard(f"{len(found)} of {len(seeds)} lives")
+                self._heard(f"{len(found)} of {len(seeds)} lives", len(found) / len(seeds))
                 for key, _ in selector.select():
                     descriptor = int(key.fd)
                     if part := os.read(descriptor, _CHUNK):
