@@ -303,6 +303,31 @@ def test_a_new_set_of_cliques_tells_how_many_pods_come(plan: Callable[..., Resul
     assert [(each["replicas"], each["podsGone"], each["podsMade"]) for each in rollout["waves"]] == [([0, 1], [], 6)]
 
 
+def test_what_could_stop_a_set_of_cliques_is_told(plan: Callable[..., Result]) -> None:
+    def clique(name: str, **spec: Any) -> JSONObject:
+        pod = {"containers": [{"name": "main", "image": "a:1"}]}
+        fields = {"roleName": name, "replicas": 3, "podSpec": pod, **spec}
+        return {"name": name, "spec": fields, "rollingUpdate": {"progressDeadline": "7m"}}
+
+    cliques = [clique("a", minAvailable=2), clique("b", minAvailable=1), clique("c")]
+    groups = [{"name": "g", "cliqueNames": ["b", "c"], "replicas": 3, "minAvailable": 2}]
+    for each in cliques[1:]:
+        del each["rollingUpdate"]  # which is their group's
+    template = {"cliques": cliques, "podCliqueScalingGroups": groups}
+
+    def told(**spec: Any) -> str:
+        gang = made("grove.io/v1alpha1", "PodCliqueSet", "w", NS, spec={"replicas": 1, "template": template, **spec})
+        return " ".join(plan(gang).output.split())
+
+    rolling = told()
+    assert "starts only when 10 of its pods can be scheduled together" in rolling  # 2, and twice 1 + 3
+    assert "not ready 10m after it was replaced is given up" in rolling
+    assert "until somebody deletes pods" not in rolling
+    on_delete = told(updateStrategy={"type": "OnDelete"})
+    assert "until somebody deletes pods" in on_delete
+    assert "given up" not in on_delete
+
+
 def test_explain_takes_the_same_files_and_shows_who_comes_and_goes(captured: Path, tmp_path: Path) -> None:
     file = tmp_path / "change.yaml"
     changes = documents(cluster("c0", **{"in": "no"}), cluster("c5", **{"in": "yes"}))

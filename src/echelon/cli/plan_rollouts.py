@@ -31,6 +31,7 @@ from echelon.rollouts.reading import Found
 
 _foresee_workload = on_demand("echelon.cli.plan_workloads", "foresee_workload")  # few plans have one
 _foresee_set = on_demand("echelon.cli.plan_clique_sets", "foresee_set")
+_set_obstacles = on_demand("echelon.engine.forecast.clique_obstacles", "set_obstacles")
 _BY_BUDGET = "a wave has the clusters that may begin; when each does is for the budget of pods that all of them share"
 
 
@@ -185,7 +186,7 @@ class RolloutPlans:
             after.subject,
             foreseen,
             membership_change(groups_of(None), groups_of(None)),
-            longest=None,
+            _set_obstacles(document),
             contents=contents,
             note=note,
             caused=was.get("spec") != document["spec"],
