@@ -167,6 +167,64 @@ def test_a_placement_that_chooses_nobody_is_not_believed(plan: Callable[..., Res
         assert "RemovalHeld" in {one["kind"] for one in each["obstacles"] if one["stopsNow"]}
 
 
+def test_a_plan_that_is_told_what_the_controllers_were_told_removes_as_they_do(plan: Callable[..., Result]) -> None:
+    change = [cluster(f"c{number}", **{"in": "no"}) for number in range(3)]
+
+    def removals(*options: str) -> list[list[str]]:
+        found = planned(plan, *change, options=options)
+        (web,) = (each for each in found["rollouts"] if each["kind"] == "ManifestWorkReplicaSet")
+        return [wave["removals"] for wave in web["waves"]]
+
+    assert removals() == [["c0", "c1", "c2"]]
+    assert removals("--max-removals", "1") == [["c0"], ["c1"], ["c2"]]
+    assert removals("--max-removals", "40%") == [["c0", "c1"], ["c2"]]
+    said = plan(*change, options=("--max-removals", "0"), code=2).output
+    assert "it must be a number of clusters from 1" in said
+
+
+def test_a_plan_keeps_what_clusters_that_are_away_have_for_as_long_as_it_is_told(
+    plan: Callable[..., Result], captured: Path
+) -> None:
+    """A cluster that is not heard of leaves a placement that tolerates no such taint."""
+    taken = read_capture(captured.read_bytes()).taken
+    away = cluster("c0", **{"in": "yes"})
+    since = {"effect": "NoSelect", "timeAdded": f"{taken:%Y-%m-%dT%H:%M:%SZ}"}
+    away["spec"]["taints"] = [{"key": "cluster.open-cluster-management.io/unreachable", **since}]
+
+    def gone_after(*options: str) -> list[float]:
+        found = planned(plan, away, options=options)
+        (web,) = (each for each in found["rollouts"] if each["kind"] == "ManifestWorkReplicaSet")
+        return [wave["afterSeconds"] for wave in web["waves"] if wave["removals"] == ["c0"]]
+
+    assert gone_after() == [300.0]
+    assert gone_after("--removal-grace", "60") == [60.0]
+    assert gone_after("--removal-grace", "0") == [0.0]
+
+
+def test_clusters_in_no_bound_set_get_something_only_where_decisions_are_trusted(
+    captured: Path, tmp_path: Path
+) -> None:
+    """A hub whose placements somebody else decides, and which has no bindings of sets."""
+    stored = json.loads(captured.read_text())
+    kinds = ("ManagedClusterSetBinding", "ManifestWorkReplicaSet", "ManifestWork", "Policy", "PlacementBinding")
+    stored["objects"] = [each for each in stored["objects"] if each["kind"] not in kinds]
+    for each in stored["objects"]:
+        if each["kind"] == "Placement":
+            skip = {"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}
+            each["metadata"]["annotations"] = skip
+    fleet, file = tmp_path / "unbound.json", tmp_path / "change.yaml"
+    fleet.write_text(json.dumps(stored))
+    file.write_text(yaml.safe_dump(documents(work_set("web:1", SLOWLY))[0].body))
+
+    def started(*options: str) -> set[str]:
+        arguments = ["plan", "-f", str(file), "--fleet", str(fleet), "-o", "json", *options]
+        found = json.loads(CliRunner().invoke(main, arguments).output)
+        return {each["cluster"] for wave in found["rollouts"][0]["waves"] for each in wave["clusters"]}
+
+    assert started() == set()
+    assert started("--trust-decisions") == {f"c{number}" for number in range(5)}
+
+
 def test_assumed_failures_end_a_rollout_where_the_budget_says(plan: Callable[..., Result]) -> None:
     found = planned(plan, with_secret("web:2"), options=("--failing", "c2"))
     (rollout,) = found["rollouts"]
@@ -243,6 +301,31 @@ def test_a_new_set_of_cliques_tells_how_many_pods_come(plan: Callable[..., Resul
     assert "wave 1     at once  replicas 0, 1: 0 pods go, 6 come" in plan(gang).output
     (rollout,) = planned(plan, gang)["rollouts"]
     assert [(each["replicas"], each["podsGone"], each["podsMade"]) for each in rollout["waves"]] == [([0, 1], [], 6)]
+
+
+def test_what_could_stop_a_set_of_cliques_is_told(plan: Callable[..., Result]) -> None:
+    def clique(name: str, **spec: Any) -> JSONObject:
+        pod = {"containers": [{"name": "main", "image": "a:1"}]}
+        fields = {"roleName": name, "replicas": 3, "podSpec": pod, **spec}
+        return {"name": name, "spec": fields, "rollingUpdate": {"progressDeadline": "7m"}}
+
+    cliques = [clique("a", minAvailable=2), clique("b", minAvailable=1), clique("c")]
+    groups = [{"name": "g", "cliqueNames": ["b", "c"], "replicas": 3, "minAvailable": 2}]
+    for each in cliques[1:]:
+        del each["rollingUpdate"]  # which is their group's
+    template = {"cliques": cliques, "podCliqueScalingGroups": groups}
+
+    def told(**spec: Any) -> str:
+        gang = made("grove.io/v1alpha1", "PodCliqueSet", "w", NS, spec={"replicas": 1, "template": template, **spec})
+        return " ".join(plan(gang).output.split())
+
+    rolling = told()
+    assert "starts only when 10 of its pods can be scheduled together" in rolling  # 2, and twice 1 + 3
+    assert "not ready 10m after it was replaced is given up" in rolling
+    assert "until somebody deletes pods" not in rolling
+    on_delete = told(updateStrategy={"type": "OnDelete"})
+    assert "until somebody deletes pods" in on_delete
+    assert "given up" not in on_delete
 
 
 def test_explain_takes_the_same_files_and_shows_who_comes_and_goes(captured: Path, tmp_path: Path) -> None:

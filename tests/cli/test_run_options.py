@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from echelon.cli import main
-from echelon.cli.run import LEASE_NAMESPACE, REMOVAL_GRACE_SECONDS, SILENT_SHARE, USUAL
+from echelon.cli.controller_options import REMOVAL_GRACE_SECONDS
+from echelon.cli.run import LEASE_NAMESPACE, SILENT_SHARE, USUAL
 from echelon.controllers import running
 from echelon.controllers.running import NAMES, POD_CLIQUES, POLICY_NAMES, WORKLOADS
 from echelon.controllers.settings import DEFAULTS, ControllerSettings

@@ -1,8 +1,11 @@
 """`echelon simulate`: how long a change takes, how far it gets when it is bad, and what is told of it."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.cli.plan_world import NS, documents, small_fleet, work_set
+from tests.cli.plan_world import CLUSTERS, NS, documents, made, small_fleet, work_set
 
 from echelon.api.base import JSONObject
 from echelon.cli import main
@@ -82,9 +85,49 @@ def test_a_change_that_fails_after_a_while_gets_further(simulate: Callable[..., 
     assert late["clustersReached"]["most"] > 2
 
 
+def test_controllers_of_a_simulation_are_told_what_those_of_the_fleet_were_told(
+    simulate: Callable[..., Result],
+) -> None:
+    """Removed one by one, each when the one before is gone, five clusters take longer than all at once."""
+    nobody = made(f"{CLUSTERS}/v1beta1", "Placement", "p", NS, spec={"clusterSets": ["all"], "numberOfClusters": 1})
+    options = ("--seeds", "1", "-o", "json")
+    at_once = told(simulate(*options, change=nobody))["seconds"]["most"]
+    slowly = told(simulate(*options, "--max-removals", "1", change=nobody))["seconds"]["most"]
+    assert slowly > at_once
+
+
 def test_clusters_that_are_cut_off_are_timed_out(simulate: Callable[..., Result]) -> None:
     found = told(simulate("--seeds", "2", "--failures", "offline on 6", "-o", "json"))
     assert found["endings"] == {"stopped": 2}
+
+
+def test_a_bar_tells_on_a_terminal_how_far_it_is_and_leaves_nothing_behind(captured: Path, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(yaml.safe_dump(documents(work_set("web:2", SLOWLY))[0].body))
+    leader, follower = os.openpty()
+    options = (
+        "-f",
+        str(change),
+        "--fleet",
+        str(captured),
+        "--seeds",
+        "2",
+        "--processes",
+        "1",
+        "--failures",
+        "crash on 100%",
+    )
+    command = [sys.executable, "-m", "echelon", "simulate", *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=follower, text=True, check=True)
+    shown = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+    os.close(follower)
+    bars = [line.strip() for line in shown.split("\r\x1b[K") if line]
+    assert bars[0] == f"[{' ' * 30}] bringing 6 clusters to life"
+    assert f"[{'#' * 15}{' ' * 15}] 1 of 2 lives" in bars
+    assert shown.endswith("\r\x1b[K")
+    assert "lives of 6 clusters" in done.stdout
+    assert "##" not in done.stdout
 
 
 @pytest.mark.parametrize(

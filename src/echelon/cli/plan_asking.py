@@ -16,6 +16,7 @@ from echelon.cli.exit_codes import ExitCode
 from echelon.cli.plan_making import ChangePlan, make_plan
 from echelon.cli.process import bear_large_caches
 from echelon.cli.terminal import clean
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.forecast.model import Assumptions
 from echelon.fleet.capture import BadCapture, Capture, read_capture
 from echelon.kube.credentials import CredentialsUnavailable
@@ -60,8 +61,9 @@ def planned(
     *,
     recursive: bool = False,
     assumed: Assumptions | None = None,
+    told: ControllerSettings = DEFAULTS,
 ) -> ChangePlan:
-    """Return the plan of files, for a hub or for a captured fleet."""
+    """Return the plan of files, for a hub or for a captured fleet, whose controllers were told this."""
     where = namespace or ("default" if fleet is not None else connection.load().namespace)
     documents = read_files(sources, where, recursive=recursive)
     assumed = assumed or Assumptions()
@@ -71,20 +73,22 @@ def planned(
     async def run() -> None:
         # Nothing is returned: asyncio would write the result out in full when it puts signals back, and throw it away.
         if fleet is None:
-            found.append(await _with_hub(connection, documents, assumed))
+            found.append(await _with_hub(connection, documents, assumed, told))
         else:
             capture = captured_fleet(fleet)
             admission = OfflineAdmission()
-            found.append(await make_plan(capture.snapshot(), admission, documents, capture.taken, assumed))
+            found.append(await make_plan(capture.snapshot(), admission, documents, capture.taken, assumed, told=told))
 
     asyncio.run(run())
     return found[0]
 
 
-async def _with_hub(connection: Connection, documents: Sequence[Document], assumed: Assumptions) -> ChangePlan:
+async def _with_hub(
+    connection: Connection, documents: Sequence[Document], assumed: Assumptions, told: ControllerSettings
+) -> ChangePlan:
     async with connection.open() as client:
         admission = HubAdmission(client, new_namespaces(documents))
-        return await make_plan(client, admission, documents, datetime.now(UTC), assumed)
+        return await make_plan(client, admission, documents, datetime.now(UTC), assumed, told=told)
 
 
 def captured_fleet(path: Path) -> Capture:

@@ -7,7 +7,7 @@ each concerns. Only those are scheduled anew.
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,13 +27,13 @@ from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, Plac
 from echelon.api.times import parse_time
 from echelon.cli.change_admission import Changed
 from echelon.controllers.placement.index import is_scheduled
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.cluster_health import UNAVAILABLE, UNREACHABLE
 from echelon.engine.forecast.placements import PlacementForecast, forecast_placement
 from echelon.engine.placement.current import clusters_of, owners_of, slot_of
 from echelon.engine.placement.explain import Explanation, explain
 from echelon.engine.placement.scheduler import Observed, Scheduler
 from echelon.engine.placement.slices import read_slice, recall
-from echelon.engine.rollout.removal import GRACE
 from echelon.kube.cache import key_of
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
@@ -52,6 +52,7 @@ class FleetPlan:
     placements: dict[Key, Placement]
     decisions: Mapping[str, list[PlacementDecision]]  # by the uid of their owner
     slots: Mapping[tuple[str, str], list[PlacementDecision]]  # by the placement that gives such names
+    told: ControllerSettings = DEFAULTS  # what the controllers were started with
     unseen: str = ""  # why nothing can be said of who would be chosen
     concerned: set[Key] = field(default_factory=set)
 
@@ -106,18 +107,18 @@ class FleetPlan:
         found = ((name, self.clusters.get(name)) for name in clusters)
         return frozenset(name for name, each in found if each is not None and each.metadata.deletion_timestamp)
 
-    def spared(self, clusters: Iterable[str], grace: timedelta = GRACE) -> dict[str, datetime]:
+    def spared(self, clusters: Iterable[str]) -> dict[str, datetime]:
         """Return until when clusters that are away keep what they have."""
         found: dict[str, datetime] = {}
         for name in clusters:
             cluster = self.clusters.get(name)
             taints = [each for each in cluster.spec.taints if each.key in _AWAY] if cluster is not None else []
             if taints:
-                found[name] = min(parse_time(each.time_added) or self.now for each in taints) + grace
+                found[name] = min(parse_time(each.time_added) or self.now for each in taints) + self.told.removal_grace
         return found
 
 
-async def read_fleet(client: Reader, now: datetime) -> FleetPlan:
+async def read_fleet(client: Reader, now: datetime, told: ControllerSettings = DEFAULTS) -> FleetPlan:
     """Read the fleet; who may not see all of it hears why nothing can be said of who would be chosen."""
     unseen: list[str] = []
 
@@ -159,5 +160,6 @@ async def read_fleet(client: Reader, now: datetime) -> FleetPlan:
         {key_of(each): each for each in placements},
         owned,
         slots,
+        told,
         "; ".join(unseen),
     )

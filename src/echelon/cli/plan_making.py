@@ -17,6 +17,7 @@ from echelon.cli.change_files import Document
 from echelon.cli.plan_fleet import FleetPlan, read_fleet
 from echelon.cli.plan_propagation import propagated
 from echelon.cli.plan_rollouts import Concern, RolloutPlan, RolloutPlans
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.forecast.model import ALL_WELL, Assumptions
 from echelon.engine.forecast.placements import PlacementForecast
 from echelon.kube.client import Reader
@@ -67,10 +68,12 @@ async def make_plan(
     documents: Sequence[Document],
     now: datetime,
     assumed: Assumptions = ALL_WELL,
+    *,
+    told: ControllerSettings = DEFAULTS,
 ) -> ChangePlan:
-    """Return what comes of files."""
+    """Return what comes of files, where clusters do what is assumed of them and controllers what they were told."""
     reader = OneLook(client, contents=True)
-    decided = await plan_placements(reader, admission, documents, now)
+    decided = await plan_placements(reader, admission, documents, now, told=told)
     changed, placements, fleet = decided.changed, decided.placements, decided.fleet
     if fleet is None:
         return decided
@@ -88,11 +91,16 @@ async def make_plan(
 
 
 async def plan_placements(
-    client: Reader, admission: Admission, documents: Sequence[Document], now: datetime
+    client: Reader,
+    admission: Admission,
+    documents: Sequence[Document],
+    now: datetime,
+    *,
+    told: ControllerSettings = DEFAULTS,
 ) -> ChangePlan:
     """Return what comes of files, but for the rollouts."""
     changed = await apply_files(client, documents, admission)
-    fleet = await read_fleet(client, now)
+    fleet = await read_fleet(client, now, told)
     fleet.change(changed)
     placements = [] if fleet.unseen else list(fleet.forecasts())
     unknown = tuple(each for each in documents if each.kind is None)

@@ -136,7 +136,7 @@ async def _chosen(client: Reader, fleet: FleetPlan, view: PropagationView, now: 
 
 def _standing(fleet: FleetPlan, namespace: str, listed: frozenset[str], having: frozenset[str]) -> Standing:
     strange = frozenset[str]()
-    if namespace:
+    if namespace and not fleet.told.trust_decisions:
         unbound = (listed | having) - fleet.bound(namespace)
         strange = frozenset(each for each in unbound if each in listed or each in fleet.clusters)
     return Standing(having, strange, fleet.spared(having))

@@ -31,6 +31,7 @@ from echelon.rollouts.reading import Found
 
 _foresee_workload = on_demand("echelon.cli.plan_workloads", "foresee_workload")  # few plans have one
 _foresee_set = on_demand("echelon.cli.plan_clique_sets", "foresee_set")
+_set_obstacles = on_demand("echelon.engine.forecast.clique_obstacles", "set_obstacles")
 _BY_BUDGET = "a wave has the clusters that may begin; when each does is for the budget of pods that all of them share"
 
 
@@ -185,7 +186,7 @@ class RolloutPlans:
             after.subject,
             foreseen,
             membership_change(groups_of(None), groups_of(None)),
-            longest=None,
+            _set_obstacles(document),
             contents=contents,
             note=note,
             caused=was.get("spec") != document["spec"],
@@ -212,6 +213,7 @@ class RolloutPlans:
         Where the controller has said nothing of clusters that are in no bound set, it does not ask for sets.
         """
         fleet = self._fleet
+        subject = replace(subject, max_removals=fleet.told.max_removals)
         if fleet.unseen:
             return subject
         having = frozenset(subject.holdings)
@@ -221,7 +223,7 @@ class RolloutPlans:
         trusted = before is not None and before.reported is not None and not before.unbound and unbound & having
         return replace(
             subject,
-            unbound=subject.unbound if trusted else unbound,
+            unbound=frozenset() if fleet.told.trust_decisions else subject.unbound if trusted else unbound,
             leaving=fleet.leaving(listed),
             spared=fleet.spared(having - listed),
         )
@@ -285,9 +287,7 @@ def _is_coarse(entry: RolloutKind, foreseen: Forecast) -> bool:
 
 def _is_resized(entry: RolloutKind, before: JSONObject, after: JSONObject) -> bool:
     """Whether clusters are to have other numbers of pods."""
-    if entry.kind != RESOURCE_BINDING:
-        return False
-    return bool(before.get("spec", {}).get("clusters") != after["spec"].get("clusters"))
+    return entry.kind == RESOURCE_BINDING and before.get("spec", {}).get("clusters") != after["spec"].get("clusters")
 
 
 def _differs(before: Found | None, after: Found) -> bool:

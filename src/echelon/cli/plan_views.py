@@ -202,9 +202,9 @@ def _duration(plan: RolloutPlan) -> str:
     if not foreseen.starting and not any(wave.replicas for wave in foreseen.waves):
         return "nobody gets anything, and what is removed is removed at once"
     most = f"at most {elapsed(plan.longest)}" if plan.longest is not None else "with no limit"
-    least = elapsed(foreseen.ends) if foreseen.ends else "no time beside that of the clusters"
+    least = f"at least {elapsed(foreseen.ends)}" if foreseen.ends else "as long as its clusters need"
     people = ", and the time that people take to approve" if any(wave.approvals for wave in foreseen.waves) else ""
-    told = f"takes at least {least}, {most}{people}"
+    told = f"takes {least}, {most}{people}"
     if foreseen.ending in (Ending.COMPLETE, Ending.FINISHED):
         return told
     return f"{told}; then it is {foreseen.ending}: {foreseen.message or 'clusters are waited for'}"

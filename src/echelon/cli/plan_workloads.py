@@ -40,7 +40,13 @@ async def foresee_workload(
         override = await _override(client, view.key.namespace, fleet.clusters)
     except Forbidden:  # what clusters get is not known then
         return None
-    view = replace(view, leaving=subject.leaving, spared=subject.spared, override=override)
+    view = replace(
+        view,
+        leaving=subject.leaving,
+        spared=subject.spared,
+        max_removals=subject.max_removals,
+        override=override,
+    )
 
     def play(cluster: str, interpreter: Interpreter, manifest: JSONObject, at: datetime) -> Member:
         family, well = interpreter.contract.family, cluster not in assumed.failing

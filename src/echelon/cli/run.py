@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from echelon.cli.connection import Connection, connected
+from echelon.cli.controller_options import removals_told
 from echelon.cli.listening import Address, probed
 from echelon.cli.logs import logged
 
@@ -15,17 +16,7 @@ if TYPE_CHECKING:
 # Written down again, because help is to be quick, and whoever knows these imports every controller. A test compares.
 USUAL = "placement,cluster-sets,cluster-health,cluster-registration,cluster-joining,work-sets,work-expiry"
 LEASE_NAMESPACE = "echelon-system"
-REMOVAL_GRACE_SECONDS = 300.0
 SILENT_SHARE = 0.55
-
-
-def _limit(_: click.Context, __: click.Parameter, value: str) -> "Threshold":
-    from echelon.engine.rollout.removal import read_limit
-
-    try:
-        return read_limit(value)
-    except ValueError as mistake:
-        raise click.BadParameter(f'it is "{value}": {mistake}') from mistake
 
 
 @click.command()
@@ -51,27 +42,7 @@ def _limit(_: click.Context, __: click.Parameter, value: str) -> "Threshold":
     help="Work only with the lease. Without it, nothing keeps a second process from working on the same objects.",
 )
 @click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Namespace of the lease.")
-@click.option(
-    "--trust-decisions",
-    is_flag=True,
-    help="Only controllers may write placement decisions on this hub: believe all, of clusters in no bound set too.",
-)
-@click.option(
-    "--max-removals",
-    default="100%",
-    show_default=True,
-    metavar="N|P%",
-    callback=_limit,
-    help="Clusters that may lose their content at once, where an object does not say otherwise.",
-)
-@click.option(
-    "--removal-grace",
-    type=click.FloatRange(min=0),
-    default=REMOVAL_GRACE_SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a cluster that is tainted unreachable or unavailable keeps its content.",
-)
+@removals_told
 @click.option(
     "--allow-all",
     is_flag=True,

@@ -3,14 +3,19 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from echelon.cli.change_options import files_option, fleet_option, recursive_option
 from echelon.cli.connection import Connection, connected
+from echelon.cli.controller_options import removals_told, settings_of
 from echelon.cli.output import is_document, output_option
 from echelon.cli.terminal import echo
 from echelon.fleet.rehearsal.hazards import KINDS
+
+if TYPE_CHECKING:
+    from echelon.engine.rollout.thresholds import Threshold
 
 VIOLATED = 11
 _MOST_SEEDS = 10_000
@@ -34,6 +39,7 @@ _MOST_SEEDS = 10_000
 @click.option("--processes", type=click.IntRange(min=1), default=None, help="At a time; as many as there are cores.")
 @click.option("--days", type=click.FloatRange(min=0.01), default=7.0, show_default=True, help="Longest life.")
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="HTML page to write.")
+@removals_told
 @output_option
 def simulate(
     *,
@@ -49,6 +55,9 @@ def simulate(
     processes: int | None,
     days: float,
     report: Path | None,
+    trust_decisions: bool,
+    max_removals: "Threshold",
+    removal_grace: float,
     output: str,
 ) -> None:
     """Try a change on a copy of the fleet: real controllers and agents, simulated clusters, virtual time.
@@ -70,15 +79,16 @@ def simulate(
     from echelon.fleet.rehearsal.seeds import simulate as live_all
 
     hazards = trials.hazards(failures)
+    told = settings_of(trust_decisions=trust_decisions, max_removals=max_removals, removal_grace=removal_grace)
     with failures_told():
         captured = captured_fleet(fleet) if fleet is not None else captured_now(connection)
         documents = read_files(sources, namespace or "default", recursive=recursive)
-        plan = trials.planned(captured, documents)
+        plan = trials.planned(captured, documents, told)
     for each in plan.refused:
         echo(f"{each.document.title} is refused: {each.refusal}", err=True)
     if plan.refused:
         raise SystemExit(REFUSED)
-    trial = trials.trial(plan, hazards, days)
+    trial = trials.trial(plan, hazards, days, told)
     progress = Progress()
     try:
         lives = live_all(

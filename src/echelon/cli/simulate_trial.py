@@ -9,6 +9,7 @@ import click
 from echelon.cli.change_admission import OfflineAdmission
 from echelon.cli.change_files import Document
 from echelon.cli.plan_making import ChangePlan, make_plan
+from echelon.controllers.settings import ControllerSettings
 from echelon.engine.forecast.limits import SpeedLimit, most_in_flight, speed_limits
 from echelon.fleet.capture import Capture
 from echelon.fleet.rehearsal.chronicle import RolloutName
@@ -27,18 +28,19 @@ def hazards(failures: Sequence[str]) -> tuple[Hazard, ...]:
         raise click.BadParameter(str(error), param_hint="--failures") from error
 
 
-def planned(captured: Capture, documents: Sequence[Document]) -> ChangePlan:
-    """Return what a change would do."""
+def planned(captured: Capture, documents: Sequence[Document], told: ControllerSettings) -> ChangePlan:
+    """Return what a change would do, where controllers were told this."""
     found: list[ChangePlan] = []
 
     async def run() -> None:
-        found.append(await make_plan(captured.snapshot(), OfflineAdmission(), documents, captured.taken))
+        plan = await make_plan(captured.snapshot(), OfflineAdmission(), documents, captured.taken, told=told)
+        found.append(plan)
 
     asyncio.run(run())
     return found[0]
 
 
-def trial(plan: ChangePlan, threats: tuple[Hazard, ...], days: float) -> Trial:
+def trial(plan: ChangePlan, threats: tuple[Hazard, ...], days: float, told: ControllerSettings) -> Trial:
     """Return what is to be lived through: the writes of a plan, its rollouts, and what goes wrong."""
     writes = tuple(
         Write(each.kind, each.before, each.after) for each in plan.changed if each.after is not None and each.differs
@@ -60,7 +62,7 @@ def trial(plan: ChangePlan, threats: tuple[Hazard, ...], days: float) -> Trial:
         for each in plan.rollouts
         if each.differs
     }
-    return Trial(writes, rollouts, threats, days * 24 * 3600, slots)
+    return Trial(writes, rollouts, threats, days * 24 * 3600, slots, told)
 
 
 def limits(plan: ChangePlan) -> dict[RolloutName, tuple[SpeedLimit, ...]]:

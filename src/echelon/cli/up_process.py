@@ -16,6 +16,8 @@ from echelon.cli.terminal import echo, style
 from echelon.controllers.running import freeze
 from echelon.fleet.local import Local, Settings
 
+_BAR = 30  # characters
+
 
 async def serve(settings: Settings, kubeconfig: Path, dashboard: str) -> None:
     """Run everything until asked to stop."""
@@ -77,8 +79,9 @@ class Progress:
     def __init__(self) -> None:
         self._shown = ""
 
-    def show(self, text: str) -> None:
-        """Show a line instead of the last one."""
+    def show(self, text: str, share: float | None = None) -> None:
+        """Show a line instead of the last one, with a bar where it is known how much is done."""
+        text = text if share is None else f"[{'#' * int(share * _BAR):<{_BAR}}] {text}"
         if sys.stderr.isatty() and text != self._shown:
             click.echo("\r\x1b[K", nl=False, err=True)
             echo(f"    {text}", nl=False, err=True)

@@ -39,6 +39,8 @@ class Stopper(StrEnum):
     POD_BUDGET = "PodBudget"
     PARTITION = "Partition"
     NO_PODS = "NoPods"
+    GANG = "Gang"
+    ON_DELETE = "OnDelete"
 
 
 _NOW = (Stopper.MISCONFIGURED, Stopper.PAUSED, Stopper.ABORTED, Stopper.HELD, Stopper.NOT_BOUND, Stopper.REMOVAL_HELD)

@@ -14,6 +14,7 @@ from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.core import POD
 from echelon.api.work import MANIFEST_WORK
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
+from echelon.controllers.settings import DEFAULTS, ControllerSettings
 from echelon.engine.work_set.names import SET_LABEL, set_of
 from echelon.fleet.rehearsal.chronicle import Chronicle, Counts, RolloutName, Story
 from echelon.fleet.rehearsal.hazards import Hazard, script_of
@@ -36,6 +37,7 @@ class Trial:
     hazards: tuple[Hazard, ...] = ()
     most_seconds: float = 7 * 24 * 3600.0
     slots: Mapping[RolloutName, int] = field(default_factory=dict)  # clusters that may be in flight at once, at most
+    settings: ControllerSettings = DEFAULTS
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
+from echelon.controllers.settings import ControllerSettings
 from echelon.fleet.capture import Capture
 from echelon.fleet.loop import VirtualLoop
 from echelon.fleet.rehearsal.lives import Life, Trial, live
@@ -29,12 +30,12 @@ def simulate(
     seeds: Iterable[int],
     *,
     processes: int,
-    heard: Callable[[str], None] = lambda _: None,
+    heard: Callable[[str, float], None] = lambda *_: None,
 ) -> list[Life]:
-    """Live the lives of these seeds, so many at a time; `heard` hears how far it is."""
-    heard(f"bringing {sum(each['kind'] == 'ManagedCluster' for each in capture.objects)} clusters to life")
+    """Live the lives of these seeds, so many at a time; `heard` hears in words and as a share how far it is."""
+    heard(f"bringing {sum(each['kind'] == 'ManagedCluster' for each in capture.objects)} clusters to life", 0.0)
     loop = VirtualLoop(0, capture.taken - timedelta(seconds=WARM_UP_SECONDS))
-    world = loop.run_until_complete(_begun(capture))
+    world = loop.run_until_complete(_begun(capture, trial.settings))
     gc.collect()
     gc.freeze()  # a collection would write to every page that the lives share
     try:
@@ -45,8 +46,8 @@ def simulate(
         loop.close()
 
 
-async def _begun(capture: Capture) -> Rehearsal:
-    world = await Rehearsal.begin(capture, brief=True)
+async def _begun(capture: Capture, settings: ControllerSettings) -> Rehearsal:
+    world = await Rehearsal.begin(capture, settings=settings, brief=True)
     await world.start_controllers()
     return world
 
@@ -59,7 +60,7 @@ class _Lives:
     """Processes that live, and what they have said so far."""
 
     def __init__(
-        self, loop: VirtualLoop, world: Rehearsal, trial: Trial, processes: int, heard: Callable[[str], None]
+        self, loop: VirtualLoop, world: Rehearsal, trial: Trial, processes: int, heard: Callable[[str, float], None]
     ) -> None:
         self._loop, self._world, self._trial = loop, world, trial
         self._processes, self._heard = processes, heard
@@ -75,7 +76,7 @@ class _Lives:
             while waiting or self._living:
                 while waiting and len(self._living) < self._processes:
                     selector.register(self._fork(waiting.pop()), selectors.EVENT_READ)
-                self._heard(f"{len(found)} of {len(seeds)} lives")
+                self._heard(f"{len(found)} of {len(seeds)} lives", len(found) / len(seeds))
                 for key, _ in selector.select():
                     descriptor = int(key.fd)
                     if part := os.read(descriptor, _CHUNK):
