@@ -37,7 +37,7 @@ class MeantClusters:
 
         Those that nobody has asked about are not known here, and need not be told.
         """
-        if delta.old is not None and delta.new is not None and _looks(delta.old) == _looks(delta.new):
+        if delta.old is not None and delta.new is not None and looks(delta.old) == looks(delta.new):
             return []
         if len(self._changed) >= _LONGEST:
             self._changed.clear()
@@ -91,7 +91,7 @@ class MeantClusters:
         return _Meant(version, matches, names, len(self._changed))
 
 
-def _looks(cluster: ManagedCluster) -> tuple[object, ...]:
+def looks(cluster: ManagedCluster) -> tuple[object, ...]:
     """Return all of a cluster that decides whether it is chosen. What it has room for decides nothing by itself."""
     meta, spec = cluster.metadata, cluster.spec
     accepted = spec.hub_accepts_client

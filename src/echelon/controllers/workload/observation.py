@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -44,6 +44,7 @@ from echelon.engine.workload.names import (
     execution_namespace,
     work_name,
 )
+from echelon.engine.workload.propagation_view import has_seen, is_made_here
 from echelon.engine.workload.removal import plan_gone
 from echelon.engine.workload.subject import ALL_AT_ONCE
 from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
@@ -51,6 +52,10 @@ from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.cache import key_of
 from echelon.kube.freshness import Freshness
 from echelon.kube.informer import Informer
+
+
+# Who makes bindings collects changes for a second, and waits for placements a little longer.
+LONGEST_SETTLING = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class WorkloadObserver:
         self._failures = failures
         self._settings = settings
         self._ledgers: dict[Key, tuple[str, StoredLedger]] = {}  # with the version that they were read from
+        self._unseen: dict[Key, datetime] = {}  # since when the maker of a binding has not seen the template
 
     def observe(self, key: Key, found: ResourceBinding, now: datetime, *, confirmed: bool) -> Observation[WorkloadView]:
         """Return what is known of a binding; `confirmed`: this process has written it, and so has seen its present."""
@@ -129,6 +135,7 @@ class WorkloadObserver:
             max_removals=self._settings.max_removals,
             works_behind=newer(found.metadata.resource_version, caches.works.reached),
             adopts=self._settings.adopt_bindings,
+            settling=self._settling(key, found, template, now),
             confirmed=confirmed,
         )
         losing = [works[each].uid for each in departed & works.keys() if works[each].terminating is None]
@@ -140,6 +147,7 @@ class WorkloadObserver:
     def forget(self, key: Key) -> None:
         """Let go of a binding that is gone."""
         self._ledgers.pop(key, None)
+        self._unseen.pop(key, None)
 
     def plan_gone(self, key: Key) -> Plan:
         """Return what is to be done about the works of a binding that is gone, if that is certain."""
@@ -162,6 +170,20 @@ class WorkloadObserver:
                 f"one names {resource.kind} {resource.name} in namespace {resource.namespace}"
             )
         return self._caches.templates.get(resource)
+
+    def _settling(
+        self, key: Key, binding: ResourceBinding, template: JSONObject | None, now: datetime
+    ) -> timedelta | None:
+        """Return how long to wait for clusters that are chosen for the present template, if they were for another.
+
+        What begins at once would begin on clusters that the same change may take out, and spend the budget there. Who
+        makes the binding needs a moment; that it is not at work stops nobody for long.
+        """
+        if template is None or not is_made_here(binding) or has_seen(binding, template):
+            self._unseen.pop(key, None)
+            return None
+        left = self._unseen.setdefault(key, now) + LONGEST_SETTLING - now
+        return left if left > timedelta() else None
 
     def _ledger(self, key: Key) -> StoredLedger | None:
         """Return the ledger of a binding; a large one is read once for each state of it."""

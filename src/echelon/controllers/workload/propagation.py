@@ -3,6 +3,7 @@
 What becomes of a binding is somebody else's: the controller `workloads` sends it to clusters.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from echelon.api.base import JSONObject
@@ -78,7 +79,7 @@ def workload_propagation_controller(context: ControllerContext) -> Controller:
         on_answer=answered,
     )
     context.background.append(reader.run)
-    reconciler = PropagationReconciler(caches, indexes, reader, context.settings, recorder)
+    reconciler = PropagationReconciler(caches, indexes, reader, context.settings, recorder, clock)
     controller = context.controller(
         NAME,
         reconciler,
@@ -99,14 +100,17 @@ def workload_propagation_controller(context: ControllerContext) -> Controller:
     controller.follow(caches.cluster_policies, reconciler.policy_changed)
     controller.follow(caches.bindings, reconciler.binding_changed)
     for informer in caches.templates.informers.values():
-        controller.watch(informer, keys=lambda template: (binding_of(template),), when=_is_asked_for)
+        controller.follow(informer, _template_changed)
     return controller
 
 
-def _is_asked_for(delta: Delta[JSONObject]) -> bool:
-    """Whether a template is another one, or is run by somebody else than before. Its status is that of clusters."""
+def _template_changed(delta: Delta[JSONObject]) -> Iterable[Key]:
+    """Return the binding of a template that is another one, or is run by somebody else. Its status is that of clusters.
+
+    It is collected like all that decides who is chosen, so that what one file changes is known when it is planned.
+    """
     old, new = delta.old, delta.new
-    return old is None or new is None or _intent(old) != _intent(new)
+    return (binding_of(delta.object),) if old is None or new is None or _intent(old) != _intent(new) else ()
 
 
 def _intent(template: JSONObject) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ A key is that of a binding, which is named after its template.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from echelon.api.cluster import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
@@ -20,7 +20,7 @@ from echelon.controllers.rollout.decision_cache import DecisionCache
 from echelon.controllers.rollout.reconciler import intent_of
 from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.workload.claims import Claims
-from echelon.controllers.workload.meant_clusters import MeantClusters
+from echelon.controllers.workload.meant_clusters import MeantClusters, looks
 from echelon.controllers.workload.template_caches import TemplateCaches, binding_of
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Emit, Plan, Reference
@@ -34,8 +34,12 @@ from echelon.engine.workload.propagation_view import PropagationView, holder_of,
 from echelon.engine.workload.selecting import Policy, claimant_of, claiming, selects_kind
 from echelon.kube.act import Failed
 from echelon.kube.cache import key_of
+from echelon.kube.clock import Clock
 from echelon.kube.errors import AlreadyExists, Conflict
 from echelon.kube.informer import Delta, Informer
+
+# A placement collects changes for a second at most, and then begins to write its decisions.
+DECIDING = timedelta(seconds=1.5)
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,15 @@ class PropagationReconciler:
         reader: ConsistentReader,
         settings: ControllerSettings,
         recorder: QueuedRecorder,
+        clock: Clock,
     ) -> None:
         self._caches = caches
         self._indexes = indexes
         self._reader = reader
         self._settings = settings
         self._recorder = recorder
+        self._clock = clock
+        self._stirred: datetime | None = None  # when something last changed of which placements know before they decide
         self._foreign: dict[Key, object] = {}  # bindings of somebody else, with what was told of them
 
     def plan(self, key: Key, now: datetime) -> Plan:
@@ -141,6 +148,8 @@ class PropagationReconciler:
     def cluster_changed(self, delta: Delta[ManagedCluster]) -> Iterable[Key]:
         """Follow a cluster; return the bindings to which it means something."""
         claims = self._indexes.claims
+        if delta.old is None or delta.new is None or looks(delta.old) != looks(delta.new):
+            self._stir(delta)
         namespaces = self._indexes.bound.cluster_changed(delta)
         claimants = self._indexes.meant.cluster_changed(delta)
         if delta.initial:
@@ -152,16 +161,20 @@ class PropagationReconciler:
 
     def set_changed(self, delta: Delta[ManagedClusterSet]) -> Iterable[Key]:
         """Follow a cluster set; return the bindings of the namespaces that may use it."""
+        self._stir(delta)
         namespaces = self._indexes.bound.set_changed(delta)
         return () if delta.initial else self._indexes.claims.within(namespaces)
 
     def set_binding_changed(self, delta: Delta[ManagedClusterSetBinding]) -> Iterable[Key]:
         """Follow the binding of a cluster set; return the bindings of its namespace."""
+        self._stir(delta)
         namespaces = self._indexes.bound.binding_changed(delta)
         return () if delta.initial else self._indexes.claims.within(namespaces)
 
     def placement_changed(self, delta: Delta[Placement]) -> Iterable[Key]:
         """Follow a placement; return the bindings that follow it."""
+        if delta.old is None or delta.new is None or delta.old.metadata.generation != delta.new.metadata.generation:
+            self._stir(delta)
         self._indexes.decided.placement_changed(delta)
         return () if delta.initial else self._placed_by((key_of(delta.object),))
 
@@ -169,6 +182,17 @@ class PropagationReconciler:
         """Follow a decision; return the bindings that follow its placement."""
         placements = self._indexes.decided.decision_changed(delta)
         return () if delta.initial else self._placed_by(placements)
+
+    def _stir(self, delta: Delta[Any]) -> None:
+        """Note that placements may be about to decide anew."""
+        if not delta.initial:
+            self._stirred = self._clock.now()
+
+    def _restless(self, now: datetime) -> timedelta | None:
+        """Return how long a placement may still be about to decide on what changed just now."""
+        if self._stirred is None or now - self._stirred >= DECIDING:
+            return None
+        return self._stirred + DECIDING - now
 
     def _placed_by(self, placements: Iterable[Key]) -> list[Key]:
         keys = [key for each in placements for key in self._indexes.claims.placed_by(each)]
@@ -231,7 +255,8 @@ class PropagationReconciler:
         found = ((each, self._caches.clusters.get(Key("", each))) for each in listed | having)
         there = {each: cluster for each, cluster in found if cluster is not None}
         standing = self._standing(key.namespace, listed, having, now)
-        return replace(follow(listed, there, standing, now), none_meant=view.selects_none)
+        chosen = follow(listed, there, standing, now)
+        return replace(chosen, none_meant=view.selects_none, restless=self._restless(now))
 
     def _standing(self, namespace: str, listed: frozenset[str], having: frozenset[str], now: datetime) -> Standing:
         """Return what is known of clusters; a namespace is empty where no set has to be bound to it."""

@@ -34,6 +34,7 @@ class Chosen:
     why: str = ""  # and as a sentence
     again: timedelta | None = None  # after which time it may be different
     read: ReadRequest | None = None
+    restless: timedelta | None = None  # so long the placement may still be about to decide on what changed just now
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ def plan(view: WorkloadView, now: datetime, *, brief: bool = False) -> Plan:
         return finalize(view, now)
     if view.template is None and not view.template_problem:
         return _without_template(view, now)
+    if view.settling is not None:
+        return Plan(look_again_after=view.settling)
     if refusal := refusal_of(view):
         return _held(view, *refusal, now)
     if BINDING_FINALIZER not in meta.finalizers:

@@ -31,7 +31,7 @@ from echelon.engine.workload.names import (
     TEMPLATE_GENERATION,
     binding_name,
 )
-from echelon.engine.workload.propagation_view import PropagationView
+from echelon.engine.workload.propagation_view import PropagationView, has_seen
 from echelon.engine.workload.selecting import Policy
 
 _IDS = UUID("5b0f9d0e-2a51-4c55-8a37-63fcb2e9f1d4")
@@ -49,7 +49,8 @@ _OWN_FIELDS = (
 def created(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> JSONObject:
     """Return the binding to create."""
     template = part(view.template, "metadata")
-    annotations = {key: value for key, value in _annotations(view, policy).items() if value is not None}
+    generation = str(number(template, "generation"))
+    annotations = {key: value for key, value in _annotations(view, policy, generation).items() if value is not None}
     metadata = {
         "name": binding_name(text(template, "name"), view.kind.kind),
         "namespace": text(template, "namespace"),
@@ -65,7 +66,10 @@ def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, out
     """Return what to merge into the binding that is there; nothing if it is as it should be."""
     template, meta = part(view.template, "metadata"), binding.metadata
     body: JSONObject = {}
-    wanted = _annotations(view, policy)
+    seen = meta.annotations.get(TEMPLATE_GENERATION)
+    if seen is None or not is_open(view, outcome):
+        seen = str(number(template, "generation"))
+    wanted = _annotations(view, policy, seen)
     if words := {key: value for key, value in wanted.items() if meta.annotations.get(key) != value}:
         body["metadata"] = {"annotations": words}
     if PERMANENT_ID not in meta.labels:
@@ -79,12 +83,19 @@ def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, out
     return body
 
 
+def is_open(view: PropagationView, outcome: BindingOutcome) -> bool:
+    """Whether clusters are about to be chosen anew, so that a template that has just changed is better not begun yet."""
+    return outcome.passing or view.chosen.restless is not None
+
+
 def _spec(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> ResourceBindingSpec:
     """Return the spec that the binding is to have."""
     template, before = part(view.template, "metadata"), view.binding.spec if view.binding is not None else None
     version = text(template, "resourceVersion")
-    if view.binding is not None and before is not None and _is_current(view.binding, template):
-        version = before.resource.resource_version or version
+    if view.binding is not None and before is not None:
+        waits = before.resource.uid == text(template, "uid") and is_open(view, outcome)
+        if waits or has_seen(view.binding, view.template):
+            version = before.resource.resource_version or version
     clusters, replicas = outcome.clusters, view.replicas
     placement: JSONObject | None = msgspec.to_builtins(policy.spec.placement)
     if clusters is None:  # and so do the rules by which they were chosen
@@ -108,12 +119,6 @@ def _spec(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> Res
     )
 
 
-def _is_current(binding: ResourceBinding, template: JSONObject) -> bool:
-    """Whether a binding has seen the present template. Another status is no other template."""
-    seen = binding.metadata.annotations.get(TEMPLATE_GENERATION)
-    return seen == str(number(template, "generation")) and binding.spec.resource.uid == text(template, "uid")
-
-
 def _suspension(policy: Policy, before: ResourceBindingSpec | None) -> Suspension | None:
     """Return what is held back: what the policy says, and whether clusters are chosen, which is said on the binding."""
     asked = policy.spec.suspension
@@ -126,7 +131,7 @@ def _suspension(policy: Policy, before: ResourceBindingSpec | None) -> Suspensio
     return found if found != Suspension() else None
 
 
-def _annotations(view: PropagationView, policy: Policy) -> dict[str, str | None]:
+def _annotations(view: PropagationView, policy: Policy, seen: str) -> dict[str, str | None]:
     """Return the annotations of the binding that are ours; None where there is to be none."""
     meta = policy.metadata
     own = bool(meta.namespace)
@@ -137,7 +142,7 @@ def _annotations(view: PropagationView, policy: Policy) -> dict[str, str | None]
         CLUSTER_POLICY_NAME: None if own else meta.name,
         PLACEMENT: meta.annotations.get(PLACEMENT),
         STRATEGY: meta.annotations.get(STRATEGY),
-        TEMPLATE_GENERATION: str(number(part(view.template, "metadata"), "generation")),
+        TEMPLATE_GENERATION: seen,
     }
 
 

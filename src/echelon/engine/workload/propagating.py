@@ -19,7 +19,7 @@ from echelon.engine.work.health_state import part, text
 from echelon.engine.workload.deciding import BindingOutcome, decide
 from echelon.engine.workload.policy_fields import TEMPLATE_KINDS, without_effect
 from echelon.engine.workload.propagated_binding import changed, created
-from echelon.engine.workload.propagation_view import PropagationView, is_made_here
+from echelon.engine.workload.propagation_view import PropagationView, has_seen, is_made_here
 from echelon.engine.workload.selecting import Policy, selects_kind
 
 SCHEDULED, IGNORED = "Scheduled", "PolicyFieldsIgnored"
@@ -82,6 +82,8 @@ def _kept(view: PropagationView, policy: Policy, binding: ResourceBinding, now: 
     """Bring a binding up to date."""
     outcome = decide(view)
     again, read = view.chosen.again, view.chosen.read
+    if view.chosen.restless is not None and not has_seen(binding, view.template):
+        again = min(again or view.chosen.restless, view.chosen.restless)
     if body := changed(view, policy, binding, outcome):
         # The conditions are about what it becomes, so they are written after that.
         told = _rescheduled(binding, outcome, policy)

@@ -6,9 +6,16 @@ from typing import Any
 from echelon.api.base import JSONObject
 from echelon.api.karmada import ResourceBinding
 from echelon.api.kinds import Kind
-from echelon.engine.work.health_state import number, part
+from echelon.engine.work.health_state import number, part, text
 from echelon.engine.workload.choosing import Chosen
-from echelon.engine.workload.names import CLUSTER_POLICY_NAME, MADE_BY, POLICY_NAME, POLICY_NAMESPACE, PROPAGATION
+from echelon.engine.workload.names import (
+    CLUSTER_POLICY_NAME,
+    MADE_BY,
+    POLICY_NAME,
+    POLICY_NAMESPACE,
+    PROPAGATION,
+    TEMPLATE_GENERATION,
+)
 from echelon.engine.workload.selecting import Claimant, Policy
 
 _WITHOUT_REPLICAS = ("DaemonSet",)
@@ -35,6 +42,13 @@ class PropagationView:
 def is_made_here(binding: ResourceBinding) -> bool:
     """Whether a binding was made from a policy by Echelon, and is its to change."""
     return binding.metadata.annotations.get(MADE_BY) == PROPAGATION
+
+
+def has_seen(binding: ResourceBinding, template: JSONObject) -> bool:
+    """Whether the clusters of a binding were chosen for a template as it is. Another status is no other template."""
+    meta = part(template, "metadata")
+    seen = binding.metadata.annotations.get(TEMPLATE_GENERATION)
+    return seen == str(number(meta, "generation")) and binding.spec.resource.uid == text(meta, "uid")
 
 
 def holder_of(binding: ResourceBinding | None) -> Claimant | None:

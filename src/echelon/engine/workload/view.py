@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -84,6 +84,7 @@ class WorkloadView:
     max_removals: Threshold = EVERYONE
     works_behind: bool = False  # works may be missing here that somebody has told of in the status of the binding
     adopts: bool = False  # bindings that Karmada's own control plane made are aligned, too
+    settling: timedelta | None = None  # so long its clusters may still be chosen for the template as it was before
     confirmed: bool = True  # whether whoever plans has written the binding before, and so has seen its present
 
     @property
