@@ -84,7 +84,7 @@ def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, out
 
 
 def is_open(view: PropagationView, outcome: BindingOutcome) -> bool:
-    """Whether clusters are about to be chosen anew, so that a template that has just changed is better not begun yet."""
+    """Whether clusters are about to be chosen anew, so that a changed template is better not begun yet."""
     return outcome.passing or view.chosen.restless is not None
 
 
