@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +27,8 @@ def _files() -> list[Path]:
 
 
 def modules(named: str) -> list[Path]:
-    """Return the modules that a path means: `kube/act.py`, or `act.py` alone."""
-    return [each for each in _files() if each.as_posix().endswith(f"/{named}")]
+    """Return the modules that a path means: `kube/act.py`, `act.py` alone, or `cli/rollout*.py`."""
+    return [each for each in _files() if fnmatch(each.as_posix(), f"*/{named}")]
 
 
 @cache
