@@ -17,10 +17,8 @@ from echelon.agent.object_watches import ObjectRef
 from echelon.agent.pods_reading import PODS, PodsReading
 from echelon.api.base import JSONObject
 from echelon.api.work import ManifestWork, ManifestWorkStatus
-from echelon.engine.work.cause import cause_of
 from echelon.engine.work.health_state import part, text
 from echelon.engine.work.health_told import unwell
-from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.work.reporting import ObservedManifest, Present
 from echelon.kube.errors import ApiError
 
@@ -33,7 +31,6 @@ class Causes:
     """Finds out why the objects of one agent's works are not well."""
 
     def __init__(self, context: AgentContext, executor: ExecutorCheck) -> None:
-        self._clock = context.clock
         self._reading = PodsReading(context)
         self._executor = executor
         self._looks: dict[str, dict[int, Look]] = {}  # by work and place of the manifest
@@ -81,14 +78,10 @@ class Causes:
         try:
             if not await self._may_be_told(work, obj):
                 return ""
-            pods, events = await self._reading.read(obj)
         except ApiError as error:
             _log.debug("why %s is not well cannot be found out now: %s", text(part(obj, "metadata"), "name"), error)
             return None
-        cause = cause_of(pods, events, self._clock.now())
-        for manifest in work.spec.workload.manifests:
-            cause = redact_secrets(cause, manifest)
-        return cause
+        return await self._reading.cause(obj, work.spec.workload.manifests)
 
     async def _may_be_told(self, work: ManifestWork, obj: JSONObject) -> bool:
         """Whether the account on whose behalf a work is applied may look at pods, which the agent always may."""

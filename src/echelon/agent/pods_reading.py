@@ -1,14 +1,14 @@
 """Reads the pods below an object of a work, and the warnings about both: one page of each, and no more."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from echelon.agent.context import AgentContext
 from echelon.agent.discovery import UnknownKind
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
-from echelon.engine.work.cause import is_conclusive, worst_pod
+from echelon.engine.work.cause import cause_of, is_conclusive, worst_pod
 from echelon.engine.work.health_state import part, text
 from echelon.engine.work.pod_trouble import pod_trouble
 from echelon.engine.work.pods_below import (
@@ -20,7 +20,8 @@ from echelon.engine.work.pods_below import (
     present_replica_set,
     selector_of,
 )
-from echelon.kube.errors import Forbidden, NotFound
+from echelon.engine.work.redaction import redact_secrets
+from echelon.kube.errors import ApiError, Forbidden, NotFound
 
 PODS: Kind[JSONObject] = Kind[Any]("", "v1", "Pod", "pods", dict[str, Any], status=True)
 _REPLICA_SETS: Kind[JSONObject] = Kind[Any]("apps", "v1", "ReplicaSet", "replicasets", dict[str, Any], status=True)
@@ -36,13 +37,26 @@ class PodsReading:
     """Reads from one cluster, with what the agent may read there."""
 
     def __init__(self, context: AgentContext) -> None:
+        self._clock = context.clock
         self._member = context.member
         self._kinds = context.kinds
         self._cluster = context.cluster
         self._refused: set[str] = set()
 
-    async def read(self, obj: JSONObject) -> tuple[Sequence[JSONObject], Sequence[JSONObject]]:
-        """Return the pods of an object, and events that may tell more than they do. Raises `ApiError`."""
+    async def cause(self, obj: JSONObject, manifests: Iterable[Any]) -> str | None:
+        """Return why an object is not well, without the secrets of manifests; None if nobody could be asked."""
+        try:
+            pods, events = await self._read(obj)
+        except ApiError as error:
+            _log.debug("why %s is not well cannot be found out now: %s", text(part(obj, "metadata"), "name"), error)
+            return None
+        cause = cause_of(pods, events, self._clock.now())
+        for manifest in manifests:
+            cause = redact_secrets(cause, manifest)
+        return cause
+
+    async def _read(self, obj: JSONObject) -> tuple[Sequence[JSONObject], Sequence[JSONObject]]:
+        """Return the pods of an object, and events that may tell more than they do."""
         pods = await self._pods(obj) if may_have_pods(obj) else []
         if is_conclusive(pods):
             return pods, ()

@@ -26,10 +26,11 @@ _MOST_PODS = 1 << 31
 _MOST = 1 << 53  # what every reader of JSON takes for a whole number
 _LONGEST_TEXT = 253
 
-_COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-_KEPT: dict[tuple[str, str], tuple[str, ...]] = {
-    ("apps", "Deployment"): (*_COUNTS, "unavailableReplicas", "observedGeneration"),
-    ("apps", "StatefulSet"): (*_COUNTS, "currentReplicas", "observedGeneration"),
+_PODS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+# Of each kind what can be added up over clusters, and what else is reported of its status.
+COUNTS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "Deployment"): (*_PODS, "unavailableReplicas"),
+    ("apps", "StatefulSet"): (*_PODS, "currentReplicas"),
     ("apps", "DaemonSet"): (
         "currentNumberScheduled",
         "desiredNumberScheduled",
@@ -38,13 +39,16 @@ _KEPT: dict[tuple[str, str], tuple[str, ...]] = {
         "numberReady",
         "updatedNumberScheduled",
         "numberUnavailable",
-        "observedGeneration",
     ),
-    ("batch", "Job"): ("active", "succeeded", "failed", "conditions", "startTime", "completionTime"),
+    ("batch", "Job"): ("active", "succeeded", "failed"),
+    ("apps.kruise.io", "CloneSet"): (*_PODS, "updatedReadyReplicas", "updatedAvailableReplicas"),
+}
+_BESIDE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "Deployment"): ("observedGeneration",),
+    ("apps", "StatefulSet"): ("observedGeneration",),
+    ("apps", "DaemonSet"): ("observedGeneration",),
+    ("batch", "Job"): ("conditions", "startTime", "completionTime"),
     ("apps.kruise.io", "CloneSet"): (
-        *_COUNTS,
-        "updatedReadyReplicas",
-        "updatedAvailableReplicas",
         "expectedUpdatedReplicas",
         "updateRevision",
         "currentRevision",
@@ -52,6 +56,7 @@ _KEPT: dict[tuple[str, str], tuple[str, ...]] = {
         "labelSelector",
     ),
 }
+_KEPT = {kind: (*counts, *_BESIDE[kind]) for kind, counts in COUNTS.items()}
 _WITHOUT_GENERATION = frozenset({("batch", "Job")})
 
 

@@ -8,26 +8,11 @@ the numbers are of the present.
 from collections.abc import Iterable
 
 from echelon.api.base import JSONObject
+from echelon.engine.align.reflection import COUNTS
 from echelon.engine.plan import Patch
 from echelon.engine.work.health_state import number, part, text
 from echelon.engine.workload.view import WorkloadView
 
-_PODS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
-_SUMMED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("apps", "Deployment"): (*_PODS, "unavailableReplicas"),
-    ("apps", "StatefulSet"): (*_PODS, "currentReplicas"),
-    ("apps.kruise.io", "CloneSet"): (*_PODS, "updatedReadyReplicas", "updatedAvailableReplicas"),
-    ("apps", "DaemonSet"): (
-        "currentNumberScheduled",
-        "desiredNumberScheduled",
-        "numberAvailable",
-        "numberMisscheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-        "numberUnavailable",
-    ),
-    ("batch", "Job"): ("active", "succeeded", "failed"),
-}
 _REQUIRED = frozenset(("replicas", "currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled"))
 _REQUIRED_OF_ALL = _REQUIRED | {"numberReady"}  # fields that a server wants even if they are zero
 
@@ -37,7 +22,7 @@ def template_status(view: WorkloadView, expected: Iterable[str]) -> Patch | None
     template, kind = view.template, view.template_kind
     if template is None or kind is None or view.foreign:
         return None
-    summed = _SUMMED.get((text(template, "apiVersion").rpartition("/")[0], text(template, "kind")))
+    summed = COUNTS.get((text(template, "apiVersion").rpartition("/")[0], text(template, "kind")))
     if summed is None:
         return None
     statuses = [work.status or {} for work in view.works.values() if work.terminating is None]
