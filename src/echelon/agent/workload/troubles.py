@@ -12,7 +12,6 @@ from echelon.api.karmada import Work
 from echelon.engine.align.interpreters import Interpreter
 from echelon.engine.work.cause import cause_of
 from echelon.engine.work.health_state import part, text
-from echelon.engine.work.redaction import redact_secrets
 from echelon.engine.workload.member_health import is_unwell
 from echelon.engine.workload.work_report import told_cause
 from echelon.kube.errors import ApiError
@@ -39,20 +38,17 @@ class Troubles:
             # What a former life told of needs no time to get well by itself.
             told_before = known is None and bool(told_cause(work))
             known = Look.first(live, now if told_before else now + FIRST_LOOK_SECONDS)
-        looked = self._looks[name] = await known.again(live, now, lambda: self._find(work, live))
+        looked = self._looks[name] = await known.again(live, now, lambda: self._find(live))
         return looked.cause, max(0.0, looked.due - now)
 
     def forget(self, name: str) -> None:
         """Let go of what is known for a work."""
         self._looks.pop(name, None)
 
-    async def _find(self, work: Work, live: JSONObject) -> str | None:
+    async def _find(self, live: JSONObject) -> str | None:
         try:
             pods, events = await self._reading.read(live)
         except ApiError as error:
             _log.debug("why %s is not well cannot be found out now: %s", text(part(live, "metadata"), "name"), error)
             return None
-        cause = cause_of(pods, events, self._clock.now())
-        for manifest in work.spec.workload.manifests:
-            cause = redact_secrets(cause, manifest)
-        return cause
+        return cause_of(pods, events, self._clock.now())
