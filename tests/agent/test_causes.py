@@ -7,9 +7,11 @@ import pytest
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.base import JSONObject
 from echelon.api.core import CONFIG_MAP, EVENT, PERSISTENT_VOLUME_CLAIM, POD
+from echelon.api.kruise import CLONE_SET
+from echelon.api.kruise import GROUP as KRUISE_GROUP
 from echelon.kube.errors import Forbidden
 from tests.agent.test_executor import ALL, EXECUTOR, grant, may
-from tests.agent.world import World, condition, config_map, deployment, told
+from tests.agent.world import World, condition, config_map, deployment, serve, told
 
 IMAGE = "web:bad"
 REVISION = "deployment.kubernetes.io/revision"
@@ -205,6 +207,26 @@ def test_what_a_program_says_at_its_end_is_told_without_secrets_of_its_work() ->
         assert message.endswith("CrashLoopBackOff: exit code 1: no access with <hidden> (pod web-a)")
 
     told(story)
+
+
+def test_of_any_kind_the_pods_below_what_it_owns_tell_why() -> None:
+    async def story(here: World) -> None:
+        await serve(here.member, (KRUISE_GROUP,))
+        wanted = deployment(image=IMAGE)
+        await here.work({**wanted, "apiVersion": CLONE_SET.api_version, "kind": CLONE_SET.kind})
+        made = await here.member.get(CLONE_SET, "web")
+        stranger = {**made, "metadata": {**made["metadata"], "uid": "of-somebody-else"}}
+        counted = {"observedGeneration": 1, "replicas": 2}
+        await here.member.patch(CLONE_SET, "web", {"status": counted}, subresource="status")
+        for name, above in (("own", made), ("other", stranger)):
+            body = {"metadata": {"name": name, "namespace": "default", "ownerReferences": owner(above)}}
+            body |= {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {**wanted["spec"], "replicas": 1}}
+            between = await here.member.create(body)
+            await pod(here, f"web-{name}", between, reason="ImagePullBackOff")
+        await asyncio.sleep(40)
+        assert (await here.condition("Progressing")).message.endswith(f'ImagePullBackOff: image "{IMAGE}" (pod web-own)')
+
+    told(story, quiet=False)
 
 
 async def warn(here: World, about: JSONObject, reason: str, message: str) -> None:

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 ECHELON = [sys.executable, "-m", "echelon"]
 PLUGIN = [sys.executable, "-c", "from echelon.cli import plugin; plugin()"]
 PATIENCE_SECONDS = 120.0
+WAITING = (("rollout", "watch"), ("cluster", "detach"))
 
 
 def commands(of: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -192,6 +193,7 @@ def test_a_hub_that_is_not_there_has_its_code(tmp_path: Path) -> None:
         for typed in (["list"], ["watch", "x"], ["diff", "x"], ["pause", "x"]):
             done = CliRunner().invoke(main, ["rollout", *typed, "--kubeconfig", str(path)])
             assert done.exit_code == ExitCode.UNREACHABLE, done.output
+            assert done.output.rstrip().endswith(": Connection refused")
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("0", 86_400.0), ("5", 5.0), ("500ms", 0.5), ("2m", 120.0)])
@@ -205,6 +207,18 @@ def test_a_request_has_as_long_as_somebody_says(given: str, seconds: float) -> N
             option.process_value(context, "soon")
 
     assert CliRunner().invoke(ask, [], catch_exceptions=False).exit_code == 0
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("200", 200.0), ("90s", 90.0), ("5m", 300.0), ("0", 0.0)])
+def test_a_rollout_is_waited_for_as_long_as_somebody_says(given: str, seconds: float) -> None:
+    found = {each.name: each for path in WAITING for each in LEAVES[path].params if each.name == "timeout"}
+    assert found["timeout"].type_cast_value(click.Context(main), given) == seconds
+    for path in WAITING:
+        done = CliRunner().invoke(main, [*path, "x", "--timeout", "soon"])
+        assert done.exit_code == ExitCode.USAGE
+        assert "must be a time such as 500ms, 30s or 2m" in done.output
+    done = CliRunner().invoke(main, ["rollout", "watch", "x", "--interval", "1ms"])
+    assert "it must be 0.1s at least" in done.output
 
 
 def test_kubectl_finds_its_plugin_and_completes_it(kubectl: str, tmp_path: Path) -> None:

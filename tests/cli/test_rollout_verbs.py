@@ -285,7 +285,12 @@ def test_history_tells_when_why_and_who(shown: Callable[[World], Shown]) -> None
     assert "two is better" in table
     assert "undo to revision 1 by echelon-admin" in table
     assert "(and 3 more)" in table
-    assert "pause by echelon-admin" in rollout.rollout("history", "-o", "wide")
+    assert first["hash"] not in table, "there is no room for it"
+    assert " ago " in table
+    wide = rollout.rollout("history", "-o", "wide")
+    assert "pause by echelon-admin" in wide
+    assert first["hash"] in wide
+    assert first["created"] in wide
 
 
 def test_a_verb_without_an_effect_says_so_and_writes_nothing(shown: Callable[[World], Shown]) -> None:

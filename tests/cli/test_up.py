@@ -270,7 +270,7 @@ def test_rollouts_are_listed_and_what_does_not_exist_is_named(
     kube("apply", "-f", str(EXAMPLES / "few-at-a-time.yaml"))
     rollout("watch", "feature-flags", "-n", "settings", "--timeout", str(PATIENCE_SECONDS))
     listed = rollout("list", "-A").output.splitlines()
-    assert listed[0].split() == ["NAMESPACE", "NAME", "STATE", "DONE", "INFLIGHT", "FAILED", "AT", "REVISION", "AGE"]
+    assert listed[0].split() == ["NAMESPACE", "NAME", "STATE", "DONE", "INFLIGHT", "FAILED", "AT", "AGE"]
     assert ["settings", "feature-flags", "complete"] in [line.split()[:3] for line in listed]
     assert '"nothing" not found' in rollout("status", "nothing", "-n", "settings", code=5).output
     assert "No rollouts found in namespace empty." in rollout("list", "-n", "empty").output

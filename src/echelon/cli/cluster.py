@@ -8,6 +8,7 @@ from echelon.cli.completing import clusters
 from echelon.cli.connection import Connection, connected
 from echelon.cli.output import output_option
 from echelon.cli.program import Group
+from echelon.cli.time_span import TimeSpan
 
 
 @click.group(cls=Group)
@@ -104,10 +105,9 @@ def uncordon(*, names: Sequence[str], connection: Connection) -> None:
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Return when the cluster is gone.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
-    default=300.0,
+    type=TimeSpan(),
+    default="5m",
     show_default=True,
-    metavar="SECONDS",
     help="Give up waiting after so long, with exit code 4. What was begun goes on.",
 )
 def detach(*, name: str, connection: Connection, dry_run: bool, force: bool, wait: bool, timeout: float) -> None:

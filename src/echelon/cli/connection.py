@@ -3,7 +3,6 @@
 They are kubectl's, because whoever types them has typed kubectl's before.
 """
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import click
 
 from echelon.cli.completing import contexts, namespaces
 from echelon.cli.exit_codes import Ended, ExitCode, ended_by
+from echelon.cli.time_span import TimeSpan
 
 if TYPE_CHECKING:
     from echelon.kube.config import ClusterConfig
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 30.0
 _FOR_EVER_SECONDS = 86_400.0
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 namespace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "-n", "--namespace", default="", shell_complete=namespaces, help="Namespace; that of the context if not given."
@@ -63,11 +62,8 @@ class Connection:
             yield client
 
 
-def _patience(_: click.Context, __: click.Parameter, value: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value.strip())
-    if found is None:
-        raise click.BadParameter(f'it is "{value}": it must be a time such as 500ms, 30s or 2m, or 0 for no limit')
-    return float(found[1]) * _UNITS[found[2]] or _FOR_EVER_SECONDS
+def _patience(_: click.Context, __: click.Parameter, value: float) -> float:
+    return value or _FOR_EVER_SECONDS
 
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +75,7 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         "--request-timeout",
         default=f"{_PATIENCE_SECONDS:g}s",
         show_default=True,
-        metavar="TIME",
+        type=TimeSpan(or_else=", or 0 for no limit"),
         callback=_patience,
         help="How long an answer of the hub may take; 0: as long as it likes.",
     )

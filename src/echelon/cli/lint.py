@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from echelon.cli.connection import Connection, connected, namespace_option
 from echelon.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -16,24 +17,33 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @click.command()
+@connected
+@namespace_option
+@click.option("--hub", "on_hub", is_flag=True, help="Ask the hub, too: whom placements select, and what there is.")
 @click.option(
     "-f", "--filename", "sources", multiple=True, required=True, help="File or directory, - for input; repeatable."
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Format to print.")
-def lint(sources: tuple[str, ...], output: str) -> None:
+def lint(*, connection: Connection, namespace: str, on_hub: bool, sources: tuple[str, ...], output: str) -> None:
     """Look at placements, work sets, policies and bindings that are still files.
 
     Finds older spellings of fields, strategies that cannot be carried out or have no effect, mandatory groups that the
     placement in the same files does not have, templates that are never enforced, and what is hardly meant. The exit
-    code is 1 if there is an error; warnings are no errors.
+    code is 1 if there is an error; warnings are no errors. With --hub also placements that select nobody there, empty
+    groups, and references to placements that do not exist.
     """
     from msgspec import to_builtins
 
     from echelon.cli.output import print_document
-    from echelon.engine.lint import ERROR
-    from echelon.engine.lint import lint as look_at
+    from echelon.engine.lint import ERROR, lint_documents, read
 
-    found = look_at(document for source in sources for document in _documents(source))
+    documents = [document for source in sources for document in _documents(source)]
+    if on_hub:
+        from echelon.cli.lint_on_hub import look_on_hub
+
+        found = look_on_hub(connection, namespace, documents)
+    else:
+        found = lint_documents(read(documents))
     if output == "json":
         print_document([to_builtins(each) for each in found], output)
     else:

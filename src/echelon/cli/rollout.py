@@ -12,6 +12,7 @@ from echelon.cli.exit_codes import ExitCode, troubled
 from echelon.cli.output import headers_option, output_option, shared_output_option
 from echelon.cli.program import Group
 from echelon.cli.rollout_outdated import outdated
+from echelon.cli.time_span import TimeSpan
 
 _named: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument(
     "name", metavar="[KIND/]NAME", shell_complete=rollouts
@@ -65,15 +66,8 @@ def status(*, name: str, connection: Connection, namespace: str, output: str) ->
 @_named
 @connected
 @namespace_option
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after so long, with 4.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often to look.",
-)
+@click.option("--timeout", type=TimeSpan(), help="Give up after so long, such as 90s or 10m, with 4.")
+@click.option("--interval", type=TimeSpan(0.1), default="1s", show_default=True, help="How often to look.")
 @click.option("--allow-no-clusters", is_flag=True, help="A rollout that nobody is selected for is done.")
 @click.option("--wait-for-approval", is_flag=True, help="Go on while it awaits an approval, instead of ending with 8.")
 @click.option(

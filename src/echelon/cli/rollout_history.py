@@ -3,11 +3,14 @@
 import asyncio
 import difflib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import yaml
 
 from echelon.api.base import JSONObject
+from echelon.api.printing import human_duration
+from echelon.api.times import format_time, parse_time
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection
 from echelon.cli.output import is_document, print_document
@@ -17,6 +20,8 @@ from echelon.engine.rollout.stored_revision import StoredRevision
 from echelon.rollouts.kinds import RolloutKind, find
 from echelon.rollouts.reading import Found
 from echelon.rollouts.steering import pick
+
+_WIDE = ("hash", "manifests")  # fields that a terminal of usual width has no room for
 
 
 def show(connection: Connection, name: str, namespace: str, output: str) -> None:
@@ -28,9 +33,9 @@ def show(connection: Connection, name: str, namespace: str, output: str) -> None
     elif not rows:
         echo(f"{found.title} has no stored revisions yet.", err=True)
     else:
-        for row in rows:
-            row["actions"] = _told(row["actions"], everything=output == "wide")
-        print_columns(list(rows[0]), [list(row.values()) for row in rows])
+        now = datetime.now(UTC)
+        shown = [_exactly(row) if output == "wide" else _at_a_glance(row, now) for row in rows]
+        print_columns(list(shown[0]), [list(row.values()) for row in shown])
 
 
 def history_of(kind: RolloutKind, found: Found) -> list[JSONObject]:
@@ -66,19 +71,41 @@ def _revision(each: StoredRevision, present: str, kind: RolloutKind, actions: Se
     }
 
 
+def _exactly(row: JSONObject) -> JSONObject:
+    """Return a line with everything that is known."""
+    times = {name: _second(row[name]) for name in ("created", "completed")}
+    actions = "; ".join(_words(each, _second(each["at"])) for each in row["actions"])
+    return {**row, **times, "actions": actions or None}
+
+
+def _at_a_glance(row: JSONObject, now: datetime) -> JSONObject:
+    """Return a line that says how long ago things were, and of what people did the last."""
+    actions = row["actions"]
+    more = f" (and {len(actions) - 1} more)" if len(actions) > 1 else ""
+    told = _words(actions[-1], f"{_age(actions[-1]['at'], now)} ago") + more if actions else None
+    seen = {name: value for name, value in row.items() if name not in _WIDE}
+    completed = row["completed"] and f"{_age(row['completed'], now)} ago"
+    return {**seen, "created": f"{_age(row['created'], now)} ago", "completed": completed, "actions": told}
+
+
+def _words(action: JSONObject, when: str | None) -> str:
+    parts = (action["verb"], action["detail"], "by", action["by"] or "<unknown>", when if action["at"] else None)
+    return " ".join(filter(None, parts))
+
+
+def _age(at: str | None, now: datetime) -> str:
+    then = parse_time(at)
+    return human_duration(int((now - then).total_seconds())) if then is not None else "some time"
+
+
+def _second(at: str | None) -> str | None:
+    """Return a time without what is finer than people read."""
+    then = parse_time(at)
+    return format_time(then) if then is not None else at
+
+
 def _action(done: Action) -> JSONObject:
     return {"verb": done.verb, "by": done.by or None, "at": done.at or None, "detail": done.detail or None}
-
-
-def _told(actions: Sequence[JSONObject], *, everything: bool) -> str | None:
-    """Return what people did in a few words: the last of it, or all."""
-    shown = actions if everything else actions[-1:]
-    words = [
-        " ".join(filter(None, (each["verb"], each["detail"], "by", each["by"] or "<unknown>", each["at"])))
-        for each in shown
-    ]
-    more = f" (and {len(actions) - len(shown)} more)" if len(shown) < len(actions) else ""
-    return f"{'; '.join(words)}{more}" if words else None
 
 
 async def _found(connection: Connection, name: str, namespace: str) -> tuple[RolloutKind, Found]:

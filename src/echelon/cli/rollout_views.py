@@ -18,13 +18,13 @@ def print_list(found: Sequence[Picture], where: str, output: str, *, headers: bo
     if not found:
         echo(f"No rollouts found in {f'namespace {where}' if where else 'any namespace'}.", err=True)
         return
-    titles = ["Name", "State", "Done", "InFlight", "Failed", "At", "Revision", "Age"]
+    titles = ["Name", "State", "Done", "InFlight", "Failed", "At", "Age"]
     wide = output == "wide"
     several = len({each.kind for each in found}) > 1
     rows = [_row(each, wide=wide, several=several) for each in found]
     if not where:
         titles, rows = ["Namespace", *titles], [[e.namespace, *row] for e, row in zip(found, rows, strict=True)]
-    print_columns([*titles, *(["Message"] if wide else [])], rows, headers=headers)
+    print_columns([*titles, *(["Revision", "Message"] if wide else [])], rows, headers=headers)
 
 
 def print_picture(drawn: Picture, output: str) -> None:
@@ -53,7 +53,6 @@ def _row(each: Picture, *, wide: bool, several: bool) -> list[object]:
         counts.get(MOVING, 0) + counts.get(SOAKING, 0),
         counts.get(FAILED, 0) + counts.get(TIMED_OUT, 0),
         at,
-        each.number or None,
         each.age,
-        *([each.message] if wide else []),
+        *([each.number or None, each.message] if wide else []),
     ]

@@ -4,6 +4,7 @@ Between a client and an API server there may be proxies and load balancers with 
 whatever the HTTP code says, and a Status only if it is one. What they say is kept, up to a length.
 """
 
+import os
 import re
 import ssl
 from collections.abc import Hashable, Iterable, Sequence
@@ -140,6 +141,8 @@ def connection_trouble(error: Exception) -> str:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, ssl.SSLError):
         return f"TLS failed: {cause.reason or type(cause).__name__}"
+    if isinstance(cause, ConnectionError) and cause.errno:
+        return os.strerror(cause.errno)  # asyncio would say "Connect call failed ('127.0.0.1', 6443)"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     return type(error).__name__

@@ -26,12 +26,24 @@ from echelon.engine.lint.policies import lint_policy
 from echelon.engine.lint.spellings import older_words
 from echelon.engine.lint.work_sets import lint_work_set
 
-__all__ = ["ERROR", "WARNING", "Finding", "lint"]
+__all__ = ["ERROR", "WARNING", "Finding", "lint", "lint_documents", "read"]
 
 
 def lint(documents: Iterable[tuple[str, Any]]) -> tuple[Finding, ...]:
     """Look at documents, each with the name of its file; those that belong together are to be looked at together."""
-    known = Documents(tuple(one for file, document in documents for one in documents_in(file, document)))
+    return lint_documents(read(documents))
+
+
+def read(documents: Iterable[tuple[str, Any]], beside: Iterable[Any] = ()) -> Documents:
+    """Read documents of files, and what there is beside them."""
+    return Documents(
+        tuple(one for file, document in documents for one in documents_in(file, document)),
+        tuple(one for document in beside for one in documents_in("", document)),
+    )
+
+
+def lint_documents(known: Documents) -> tuple[Finding, ...]:
+    """Look at documents that have been read."""
     return tuple(found for one in known.documents for found in _lint(one, known))
 
 

@@ -73,10 +73,12 @@ class Documents:
     """All that are looked at together."""
 
     documents: tuple[Document, ...]
+    beside: tuple[Document, ...] = ()  # on the hub already: what is looked at may refer to them
 
     def get(self, kind: str, namespace: str, name: str) -> Document | None:
         """Return an object, if it is in one of the files."""
-        return next((each for each in self.of(kind, namespace) if each.name == name), None)
+        here = (each for each in (*self.documents, *self.beside) if (each.kind, each.namespace) == (kind, namespace))
+        return next((each for each in here if each.name == name), None)
 
     def of(self, kind: str, namespace: str) -> Iterator[Document]:
         """Return the objects of a kind in a namespace."""
