@@ -66,11 +66,13 @@ class Page:
             raise AssertionError(json.dumps(found["exceptionDetails"])[:2000])
         return found["result"].get("value")
 
-    async def until(self, script: str, *, holds: Callable[[Any], bool] = bool, why: str = "") -> Any:
+    async def until(
+        self, script: str, *, holds: Callable[[Any], bool] = bool, why: str = "", seconds: float = PATIENCE_SECONDS
+    ) -> Any:
         """Wait until an expression gives what is wanted."""
         last: Any = None
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(seconds):
                 while True:
                     with suppress(AssertionError):  # the page may be on its way to another
                         last = await self.run(script)
@@ -106,8 +108,11 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": "dark" if on else "light"}]
         await self.call("Emulation.setEmulatedMedia", features=features)
 
-    async def picture(self, path: Path) -> None:
-        found = await self.call("Page.captureScreenshot", format="png")
+    async def picture(self, path: Path, *, height: int = 0) -> None:
+        """Take a picture of the window, or of so much of it from above."""
+        size = await self.run("[innerWidth, innerHeight]")
+        clip = {"x": 0, "y": 0, "width": size[0], "height": height or size[1], "scale": 1}
+        found = await self.call("Page.captureScreenshot", format="png", clip=clip)
         await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 
     async def _listen(self) -> None:

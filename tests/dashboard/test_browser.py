@@ -99,6 +99,8 @@ async def _looks_and_steers(made: World, page: Page) -> None:
     await page.until("document.getElementById('told').textContent", holds=lambda text: "far-000: not available" in text)
     await page.key("Enter")
     await page.until(f"document.querySelector('.panel')?.innerText.includes({json.dumps(HOSTILE)})")
+    await page.key("Escape")
+    assert await page.run("document.querySelector('.panel').hidden && document.activeElement.tagName === 'CANVAS'")
 
     await page.run("location.hash = '#/events'")
     await page.until(f"document.querySelector('main').innerText.includes({json.dumps(HOSTILE)})")
@@ -107,6 +109,8 @@ async def _looks_and_steers(made: World, page: Page) -> None:
     await made.example("with-approval")
     await page.run("location.hash = '#/rollouts'")
     await page.until("document.querySelector('main').innerText", holds=lambda text: "awaiting approval" in text)
+    await _stays_where_it_is(made, page)
+    await _fits_a_narrow_screen(page)
     await page.run(f"location.hash = {json.dumps(ROLLOUT)}")
     await _does(page, "pause", "paused")
     assert await _is_paused(made)
@@ -116,6 +120,32 @@ async def _looks_and_steers(made: World, page: Page) -> None:
     await _does(page, "approve", "complete")
     assert await page.run("window.hacked") is None
     assert await page.run("document.querySelectorAll('main img, main script, main b > *').length") == 0
+
+
+async def _stays_where_it_is(made: World, page: Page) -> None:
+    """Whoever walks through a list with the keyboard stays where they are when it is drawn anew."""
+    await page.run(f"document.querySelector('main a[href={json.dumps(ROLLOUT)}]').focus()")
+    client = made.local.hub.client()
+    for value, state in (("true", "paused"), (None, "awaiting approval")):
+        told = MergePatch({"metadata": {"annotations": {PAUSED: value}}})
+        await client.patch(MANIFEST_WORK_REPLICA_SET, "payments", told, NS)
+        await page.until("document.querySelector('main .state').textContent", holds=state.__eq__)
+        assert await page.run("document.activeElement.getAttribute('href')") == ROLLOUT
+
+
+async def _fits_a_narrow_screen(page: Page) -> None:
+    """Nothing has to be scrolled to the side, what a cell means is beside it, and a table is read out as one."""
+    await page.size(400, 800)
+    for view in ("fleet", "rollouts", "placements", "policies", "workloads", "cliques", "events"):
+        await page.run(f"location.hash = '#/{view}'")
+        await page.until("document.querySelector('nav [aria-current]').hash", holds=f"#/{view}".__eq__)
+        wide = "[document.documentElement, ...document.querySelectorAll('.scroll')].map((each) => each.scrollWidth)"
+        assert max(await page.run(wide)) <= 400, view
+    await page.until("!!document.querySelector('td')")
+    roles = "['table', 'rowgroup', 'row', 'cell'].every((role) => document.querySelector(`[role=${role}]`))"
+    assert await page.run(roles)
+    assert await page.run("document.querySelector('td').dataset.label") == "When"
+    await page.size(1280, 800)
 
 
 async def _does(page: Page, verb: str, state: str) -> None:

@@ -14,7 +14,7 @@ from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
 from echelon.dashboard.credentials import identify
 from echelon.engine.rollout.control import PAUSED
 from echelon.kube.client import MergePatch
-from echelon.kube.config import User
+from echelon.kube.config import Impersonation, User
 from tests.dashboard.world import Feed, World, grants, world
 
 FLEET = "4 clusters; regions us; environments staging/production; image *:bad* fails on all"
@@ -285,6 +285,7 @@ def test_nobody_is_the_one_whose_kubeconfig_the_server_was_started_with(running:
     async def look(world: World) -> None:
         with pytest.raises(Exception, match="anonymous"):
             await identify(world.dashboard._hub, User())
-        assert world.token not in repr(vars(world.dashboard._hub))
+        assert world.dashboard._hub.user == User()
+        assert world.dashboard._hub.impersonation == Impersonation()
 
     running.do(look(running.world))

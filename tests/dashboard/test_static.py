@@ -35,3 +35,31 @@ def test_every_module_that_is_imported_is_there() -> None:
     for each in FILES:
         for imported in re.findall(r'from "\./([\w.]+)"', each.read_text()):
             assert imported in names, f"{each.name} imports {imported}"
+
+
+def test_text_can_be_read_on_whatever_is_behind_it_by_day_and_by_night() -> None:
+    """At least 4.5 to 1 for text and 3 to 1 for the edge of what can be typed into, as WCAG 2.2 asks."""
+    (css,) = [each.read_text() for each in FILES if each.suffix == ".css"]
+    blocks = re.findall(r":root[^{]*\{([^}]*--paper[^}]*)\}", css)
+    assert len(blocks) == 3  # light, dark as the system says, dark as somebody says
+    palettes = [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", each)) for each in blocks]
+    assert palettes[1] == palettes[2]
+    for palette in palettes:
+        for text in ("ink", "soft", "faint", "accent", "good", "busy", "bad", "warn"):
+            for behind in ("paper", "ground", "shade"):
+                assert _contrast(palette[text], palette[behind]) >= 4.5, (text, behind)
+        for behind in ("accent", "bad"):  # of buttons
+            assert _contrast(palette["paper"], palette[behind]) >= 4.5, behind
+        for behind in ("paper", "ground"):
+            assert _contrast(palette["edge"], palette[behind]) >= 3, behind
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

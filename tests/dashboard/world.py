@@ -18,7 +18,7 @@ from echelon.dashboard.server import Dashboard, Settings, serving
 from echelon.fleet.local import Local
 from echelon.fleet.local import Settings as FleetSettings
 from echelon.install.hub import HUB
-from echelon.kube.config import ClusterConfig, User
+from echelon.kube.config import ClusterConfig, Impersonation, User
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RBAC = "rbac.authorization.k8s.io"
@@ -161,8 +161,13 @@ async def world(fleet: str) -> AsyncIterator[World]:
     try:
         await local.wait_joined()
         hub = local.hub
-        # With the administrator's token, as a server would have that is started with a kubeconfig of theirs.
-        config = ClusterConfig(hub.url(), authority=hub.keys.authorities_pem, user=User(token=hub.admin_token))
+        # With the administrator's token and somebody to act as, as a kubeconfig may have them.
+        config = ClusterConfig(
+            hub.url(),
+            authority=hub.keys.authorities_pem,
+            user=User(token=hub.admin_token),
+            impersonation=Impersonation(user="somebody-else", groups=("system:masters",)),
+        )
         async with serving(config, Settings("127.0.0.1", 0)) as (dashboard, url):
             yield World(local, dashboard, url)
     finally:

@@ -1,5 +1,5 @@
 // Pod clique sets: their pods and the gangs that start together or not at all.
-import { bar, h, put, state, table, told } from "./dom.js";
+import { bar, h, put, renew, state, table, told } from "./dom.js";
 import { address } from "./rollouts.js";
 import { store } from "./store.js";
 
@@ -8,7 +8,7 @@ export function cliques(root) {
   put(root, h("div", { class: "head" }, h("h1", {}, "Pod clique sets")), body);
   function draw() {
     const found = [...store.rollouts.values()].filter((each) => each.kind === "podcliqueset");
-    put(body, found.length ? found.slice(0, 200).map(card) : h("p", { class: "empty" }, "There are no pod clique sets that you may see on this hub. Those on members are shown as objects of what brings them there."));
+    renew(body, found.length ? found.slice(0, 200).map(card) : h("p", { class: "empty" }, "There are no pod clique sets that you may see on this hub. Those on members are shown as objects of what brings them there."));
   }
   draw();
   return { update: (changed) => { if (["gangs", "rollouts", "ready"].some((each) => changed.has(each))) draw(); } };

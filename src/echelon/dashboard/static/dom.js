@@ -15,18 +15,28 @@ export function h(tag, attributes, ...children) {
 
 export function put(element, ...children) {
   element.replaceChildren(
-    ...children.flat(4).filter((each) => each !== null && each !== undefined && each !== false && each !== "")
+    ...children.flat(6).filter((each) => each !== null && each !== undefined && each !== false && each !== "")
       .map((each) => (each instanceof Node ? each : document.createTextNode(String(each)))),
   );
   return element;
 }
 
-export function svg(tag, attributes, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes ?? {})) element.setAttribute(name, String(value));
-  element.append(...children);
+// Puts something new in place of what was there, and leaves the keyboard and what is scrolled where they were: whoever
+// walks through a list must not be thrown out of it because something in it has changed.
+export function renew(element, ...children) {
+  const at = document.activeElement, mark = at && at !== element && element.contains(at) ? marked(at) : "";
+  const scrolled = new Map([...element.querySelectorAll(".scroll")].map((each) => [marked(each), each.scrollLeft]));
+  put(element, ...children);
+  for (const each of element.querySelectorAll(".scroll")) each.scrollLeft = scrolled.get(marked(each)) ?? 0;
+  if (mark) [...element.querySelectorAll(at.tagName)].find((each) => marked(each) === mark)?.focus({ preventScroll: true });
   return element;
 }
+
+const marked = (each) => each.getAttribute("href") ?? each.dataset.verb ?? each.getAttribute("aria-label") ?? each.closest("[data-key]")?.dataset.key ?? "";
+
+// What was said, with the names of clusters in one piece: eu-02 is not to be broken after the hyphen.
+export const named = (names, most) => [names.slice(0, most).map((each, index) => [index ? ", " : "", h("span", { class: "whole" }, each)]),
+  names.length > most && ` and ${names.length - most} more`];
 
 export function age(time) {
   const seconds = Math.max(0, Math.round((Date.now() - (typeof time === "number" ? time : Date.parse(time))) / 1000));
@@ -98,13 +108,18 @@ export function told(counts) {
   return STATES.filter((each) => counts[each]).map((each) => `${counts[each]} ${each}`).join(", ") || "nothing yet";
 }
 
+// On a narrow screen a row is a block, and each cell says what it is; the roles keep it a table for who has it read out.
 export function table(caption, headers, rows, empty) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
+  for (const row of rows) {
+    row.setAttribute("role", "row");
+    [...row.children].forEach((cell, index) => { cell.setAttribute("role", "cell"); cell.dataset.label = headers[index]; });
+  }
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {},
+    h("table", { role: "table" },
       h("caption", { class: "unseen" }, caption),
-      h("thead", {}, h("tr", {}, headers.map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, rows)));
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, headers.map((each) => h("th", { scope: "col", role: "columnheader" }, each)))),
+      h("tbody", { role: "rowgroup" }, rows)));
 }
 
 export function bounded(list, most, make, noun) {

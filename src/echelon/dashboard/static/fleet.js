@@ -7,7 +7,7 @@ import { get, store } from "./store.js";
 
 // Columns of a row of the table `clusters`.
 const NAME = 0, HEALTH = 1, SET = 2, REGION = 3, ENVIRONMENT = 4, VERSION = 5, TAINTS = 6;
-const HEALTHS = { ok: ["available", "done"], ill: ["not available", "failed"], silent: ["not heard", "timed-out"], new: ["not joined", "waiting"] };
+const HEALTHS = { ok: ["available", "done"], ill: ["not available", "failed"], silent: ["not heard of", "timed-out"], new: ["not joined", "waiting"] };
 const BY = { set: ["Cluster set", SET], region: ["Region", REGION], environment: ["Environment", ENVIRONMENT], version: ["Version", VERSION] };
 const LEVELS = { Compliant: "done", NonCompliant: "failed", Pending: "in-flight", Unknown: "waiting" };
 const kept = { by: "region", shows: "health" };
@@ -20,12 +20,13 @@ export function fleet(root) {
   const legend = h("ul", { class: "legend", "aria-label": "What the colours mean" });
   const panel = h("aside", { class: "panel", "aria-label": "Cluster", hidden: true });
   const canvas = h("canvas", {});
+  const nobody = h("p", { class: "empty", hidden: true });
   const map = new FleetMap(canvas, document.getElementById("told"), opened);
   let states = null; // of the rollout or policy that is shown, by cluster
   let chosen = null; // the rollout that is shown
   let asked = 0, timer = 0;
   put(root, h("div", { class: "head" }, h("h1", {}, "Fleet"),
-    h("label", { for: "by" }, "Grouped by"), by, h("label", { for: "shows" }, "Showing"), shows, find), summary, legend,
+    h("span", { class: "pair" }, h("label", { for: "by" }, "Grouped by"), by), h("span", { class: "pair" }, h("label", { for: "shows" }, "Showing"), shows), find), summary, legend, nobody,
     h("div", { class: "map" }, canvas, panel));
 
   function options() {
@@ -65,27 +66,32 @@ export function fleet(root) {
       return { name: row[NAME], text, colour, marked: Boolean(row[TAINTS]) };
     })]);
     map.show(cells);
-    if (!rows.length && !store.ready) { put(summary, "Reading…"); put(legend); return; }
+    nobody.hidden = rows.length > 0 || !store.ready;
+    canvas.parentElement.hidden = !nobody.hidden;
+    if (!rows.length) { put(summary, store.ready ? "" : "Reading…"); put(legend); put(nobody, wanted ? "No cluster is called so." : unlisted() ? "No placement of your namespaces selects a cluster." : "No cluster has joined this hub yet. \u201cechelon cluster join NAME\u201d tells how one does."); return; }
     put(summary, `${count(rows.length, "clusters")} in ${count(groups.length, "groups")}`,
-      store.unseen["managedclusters.cluster.open-cluster-management.io"] && " · you may not list clusters, so these are the ones that placements of your namespaces select");
+      unlisted() && " · you may not list clusters, so these are the ones that placements of your namespaces select");
     const ordered = [...counts].sort((one, other) => rank(one[0]) - rank(other[0]));
     put(legend, ordered.map(([text, [number, colour]]) => h("li", {}, h("span", { class: `cell s-${colour}`, "aria-hidden": "true" }), `${text} `, h("b", {}, number.toLocaleString("en")))));
   }
 
+  function shut() { panel.hidden = true; canvas.focus(); }
+  panel.addEventListener("keydown", (event) => { if (event.key === "Escape") shut(); });
+
   async function opened(name) {
     panel.hidden = false;
     const rollouts = [...store.rollouts.values()].filter((each) => each.groups.length).slice(0, 20);
-    const close = h("button", { class: "quiet", "aria-label": "Close", onclick: () => { panel.hidden = true; canvas.focus(); } }, "✕");
+    const close = h("button", { class: "quiet", "aria-label": "Close", onclick: shut }, "✕");
     put(panel, h("div", { class: "head" }, h("h2", {}, name), close), h("p", { class: "sub" }, "Reading…"));
     const [cluster, ...standing] = await Promise.allSettled([get("/api/cluster", { name }),
       ...rollouts.map((each) => get("/api/rollout/cluster", { kind: each.kind, namespace: each.namespace, name: each.name, cluster: name }))]);
+    const found = standing.map((each, index) => ({ rollout: rollouts[index], is: each.status === "fulfilled" ? each.value : null })).filter((each) => each.is)
+      .sort((one, other) => rank(one.is.state) - rank(other.is.state));
     put(panel, h("div", { class: "head" }, h("h2", {}, name), close),
-      cluster.status === "fulfilled" ? facts(cluster.value) : h("p", { class: "sub" }, cluster.reason.message),
       h("h3", {}, "Rollouts"),
-      h("ul", { class: "plain" }, standing.map((each, index) => each.status === "fulfilled" && each.value && h("li", {},
-        h("a", { href: address(rollouts[index]) }, rollouts[index].name), " ", state(each.value.state), " ", clock(each.value.state, each.value.since, each.value.until),
-        each.value.message && h("p", { class: "message" }, each.value.message),
-        h("ul", { class: "plain objects" }, each.value.objects.filter((one) => one[1] !== "done").slice(0, 20).map(([title, is, message]) => h("li", {}, state(is), ` ${title}`, message && h("p", { class: "message" }, message))))))));
+      found.length ? h("ul", { class: "plain" }, found.map((each) => standingIn(each.rollout, each.is))) : h("p", { class: "sub" }, "It has no part in a rollout that you may see."),
+      h("h3", {}, "Cluster"),
+      cluster.status === "fulfilled" ? facts(cluster.value) : h("p", { class: "sub" }, cluster.reason.message));
     close.focus();
   }
 
@@ -104,8 +110,9 @@ export function fleet(root) {
   };
 }
 
+const unlisted = () => store.unseen["managedclusters.cluster.open-cluster-management.io"];
 const split = (text) => { const at = text.indexOf(":"); return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)]; };
-const ORDER = ["not available", "not heard", "failed", "timed out", "NonCompliant", "in flight", "Pending", "soaking", "waiting", "not joined", "done", "available"];
+const ORDER = ["not available", "not heard of", "failed", "timed out", "NonCompliant", "in flight", "Pending", "soaking", "waiting", "not joined", "done", "available"];
 const rank = (text) => { const at = ORDER.indexOf(text); return at < 0 ? ORDER.length + STATES.indexOf(text) : at; };
 
 // Who may not list clusters knows those that placements tell.
@@ -136,10 +143,20 @@ function grouped(rows, by) {
     .map(([title, [, members]]) => [title, members.sort((one, other) => (one[NAME] < other[NAME] ? -1 : 1))]);
 }
 
+// How a cluster stands in a rollout; objects say what the cluster's own message does not say already.
+function standingIn(rollout, is) {
+  const objects = is.objects.filter(([title, state, words]) => state !== "done" && !(is.message.includes(title) && is.message.includes(words)));
+  return h("li", {}, h("a", { href: address(rollout) }, rollout.name), " ", state(is.state), " ", clock(is.state, is.since, is.until),
+    is.message && h("p", { class: "message" }, is.message),
+    objects.length > 0 && h("ul", { class: "plain objects" }, objects.slice(0, 20).map(([title, state_, words]) => h("li", {}, state(state_), ` ${title}`, words && h("p", { class: "message" }, words)))));
+}
+
+const CONDITIONS = { HubAcceptedManagedCluster: "Accepted", ManagedClusterJoined: "Joined", ManagedClusterConditionAvailable: "Available" };
+
 function facts(cluster) {
   const pairs = [["Kubernetes", cluster.version], ["CPU", cluster.capacity.cpu], ["Memory", cluster.capacity.memory],
-    ["Labels", Object.entries(cluster.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
+    ["Labels", Object.entries(cluster.labels).map(([key, value]) => h("div", {}, `${key}=${value}`))],
     ["Taints", cluster.taints.map((each) => `${each.key}${each.value ? `=${each.value}` : ""}:${each.effect}`).join(", ")],
-    ...cluster.conditions.map((each) => [each.type.replace(/^ManagedCluster(Condition)?/, "") || each.type, `${each.status}${each.message ? `: ${each.message}` : ""}`])];
-  return h("dl", { class: "facts" }, pairs.filter((each) => each[1]).map(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]));
+    ...cluster.conditions.map((each) => [CONDITIONS[each.type] ?? each.type, `${each.status}${each.message ? `: ${each.message}` : ""}`])];
+  return h("dl", { class: "facts" }, pairs.filter((each) => each[1]?.length).map(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]));
 }

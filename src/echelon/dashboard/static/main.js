@@ -41,6 +41,7 @@ function show() {
   const { name, title, show: view, rest } = route();
   document.title = `${rest.length ? `${rest.at(-1)} · ` : ""}${title} · Echelon`;
   put(nav, VIEWS.map(([each, text]) => h("a", { href: `#/${each}`, "aria-current": each === name && "page" }, text)));
+  nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   put(main);
   open = view(main, ...rest);
 }

@@ -1,5 +1,5 @@
 // Placements: what each selects, in which groups, and why.
-import { age, count, h, put, table } from "./dom.js";
+import { age, count, h, put, renew, table } from "./dom.js";
 import { get, store } from "./store.js";
 
 const address = (each) => `#/placements/${encodeURIComponent(each.namespace)}/${encodeURIComponent(each.name)}`;
@@ -12,7 +12,7 @@ export function placements(root) {
   put(root, h("div", { class: "head" }, h("h1", {}, "Placements")), body);
   function draw() {
     const found = [...store.placements.values()].sort((one, other) => `${one.namespace}/${one.name}`.localeCompare(`${other.namespace}/${other.name}`));
-    put(body, table("Placements", ["Placement", "State", "Clusters", "Groups", "Age"], found.slice(0, 500).map((each) => h("tr", {},
+    renew(body, table("Placements", ["Placement", "State", "Clusters", "Groups", "Age"], found.slice(0, 500).map((each) => h("tr", {},
       h("td", { class: "name" }, h("a", { href: address(each) }, each.name), h("span", { class: "sub" }, each.namespace)),
       h("td", {}, satisfied(each), each.satisfied !== "True" && h("span", { class: "sub clip", title: each.message }, each.message)),
       h("td", { class: "number" }, each.selected.toLocaleString("en")),
@@ -46,17 +46,31 @@ export function placement(root, namespace, name) {
     try {
       const found = await get("/api/explain", { namespace, name, cluster: cluster.value.trim() });
       const reasons = Object.entries(found.reasons).sort((one, other) => other[1] - one[1]);
+      const groups = grouped(`${namespace}/${name}`);
       put(body,
         h("div", { class: "chips" }, reasons.map(([reason, number]) => h("span", { class: "chip" }, reason, " ", h("b", {}, number)))),
-        table("Clusters", ["Cluster", "Selected", "Score", "Rank", "Why"], found.clusters.map((each) => h("tr", {},
+        table("Clusters", ["Cluster", "Selected", "Group", "Rank", "Score", "Why"], found.clusters.map((each) => h("tr", {},
           h("td", { class: "name" }, each.clusterName),
           h("td", {}, h("span", { class: `state s-${each.selected ? "done" : "waiting"}` }, each.selected ? "yes" : "no")),
-          h("td", { class: "number" }, each.score ?? ""), h("td", { class: "number" }, each.rank ?? ""),
-          h("td", { class: "text" }, h("b", {}, each.reason), ` ${each.message}`))), "There are no clusters."),
+          h("td", {}, groups.get(each.clusterName) ?? ""),
+          h("td", { class: "number" }, each.rank ?? ""), h("td", { class: "number" }, each.score ?? ""),
+          h("td", { class: "text" }, why(each)))), "There are no clusters."),
         found.total > found.clusters.length && h("p", { class: "sub" }, `The first ${found.clusters.length} of ${found.total}.`));
     } catch (error) { put(body, h("p", { class: "wrong" }, error.message)); }
   }
   draw();
   explain();
   return { update: (changed) => { if (changed.has("placements") || changed.has("ready")) draw(); } };
+}
+
+// The group of each cluster that a placement has selected.
+function grouped(name) {
+  const own = [...store.decisions.values()].filter((each) => each.placement === name);
+  return new Map(own.flatMap((each) => each.clusters.map((cluster) => [cluster, titled(each.group)])));
+}
+
+function why(each) {
+  const scores = each.scores.map((one) => `${one.name} ${one.score}${one.weight === 1 ? "" : ` × ${one.weight}`}`).join(", ");
+  return [!each.selected && [h("b", {}, each.reason), ` ${each.message}`], !each.selected && scores && ". ", scores && `Scored by ${scores}`,
+    each.toleratedUntil && `. A taint is tolerated until ${each.toleratedUntil}`];
 }

@@ -1,5 +1,6 @@
 // One rollout: its waves, every cluster that is not fine with the reason, its revisions, and what happened.
-import { age, bar, clock, clocked, count, h, mark, put, slug, state, tick, told, when } from "./dom.js";
+import { age, bar, clock, clocked, count, h, mark, put, renew, slug, state, tick, told, when } from "./dom.js";
+import { reason } from "./events.js";
 import { NAME, OBJECTS, OpenRollout, SAID, SINCE, STATE, UNTIL } from "./opened.js";
 import { called } from "./rollouts.js";
 import { store } from "./store.js";
@@ -45,10 +46,9 @@ export function rollout(root, kind, namespace, name) {
     const text = JSON.stringify({ ...found, version: opened.version });
     if (text === shown) return;
     shown = text;
-    const focus = document.activeElement?.dataset?.verb;
     for (const each of body.querySelectorAll("details[data-key]")) each.open ? open.add(each.dataset.key) : open.delete(each.dataset.key);
-    put(body,
-      h("div", { class: "head" }, h("h1", {}, found.name), h("span", { class: "sub" }, `${found.namespace} · ${called(found.kind)} · revision ${found.number || "not stored yet"} · ${age(found.made)}`), state(found.state),
+    renew(body,
+      h("div", { class: "head" }, h("h1", {}, found.name), h("span", { class: "sub" }, `${found.namespace} · ${called(found.kind)} · revision ${found.number || "not stored yet"} · created ${age(found.made)} ago`), state(found.state),
         buttons(found, (words) => { put(said, words); read(); })),
       found.message && h("p", { class: "message" }, found.message),
       found.note && h("p", { class: "sub" }, found.note),
@@ -58,7 +58,6 @@ export function rollout(root, kind, namespace, name) {
         h("section", { "aria-label": "Waves" }, h("h2", {}, found.groups.length ? "Waves" : "Parts"),
           found.groups.map((group, index) => wave(group, opened.waves[index] ?? [], open)), found.parts.length > 0 && parts(found.parts)),
         h("section", { "aria-label": "What happened" }, h("h2", {}, "Timeline"), timeline(found.timeline), h("h2", {}, "Revisions"), revisions(found.revisions))));
-    if (focus) body.querySelector(`[data-verb="${CSS.escape(focus)}"]`)?.focus();
   }
 
   read();
@@ -123,7 +122,7 @@ function parts(lines) {
 function timeline(entries) {
   if (!entries.length) return h("p", { class: "empty" }, "Nothing was said of it in the last hour.");
   return h("ol", { class: "timeline" }, entries.slice(0, 40).map((each) => h("li", { class: each.type === "Warning" ? "warning" : "" },
-    when(each.at), " ", h("b", {}, each.what), each.note && h("p", { class: "message" }, each.note))));
+    when(each.at), " ", reason(each.type, each.what), each.note && h("p", { class: "message" }, each.note))));
 }
 
 function revisions(list) {

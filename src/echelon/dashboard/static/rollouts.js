@@ -1,5 +1,5 @@
 // All rollouts: how far each is, wave by wave, and what it waits for.
-import { age, bar, h, put, state, table, told } from "./dom.js";
+import { age, bar, h, put, renew, state, table, told } from "./dom.js";
 import { store } from "./store.js";
 
 export const address = (each) => `#/rollouts/${[each.kind, each.namespace, each.name].map(encodeURIComponent).join("/")}`;
@@ -22,7 +22,7 @@ export function rollouts(root) {
     const found = [...store.rollouts.values()]
       .filter((each) => `${each.namespace}/${each.name} ${each.kind} ${each.state}`.toLowerCase().includes(wanted))
       .sort((one, other) => urgency(one) - urgency(other) || `${one.namespace}/${one.name}`.localeCompare(`${other.namespace}/${other.name}`));
-    put(body, table("Rollouts", ["Rollout", "State", "Progress", "Done", "Waves", "Revision", "Age"], found.slice(0, 500).map(row),
+    renew(body, table("Rollouts", ["Rollout", "State", "Progress", "Done", "Waves", "Revision", "Age"], found.slice(0, 500).map(row),
       store.ready ? "There are no rollouts that you may see." : "Reading…"));
   }
   draw();

@@ -1,5 +1,5 @@
 // Telling a rollout how to go on: what it would do first, then a confirmation.
-import { count, h, put, state } from "./dom.js";
+import { count, h, named, put, state } from "./dom.js";
 import { post } from "./store.js";
 
 const VERBS = [
@@ -11,7 +11,7 @@ const GRAVE = new Set(["abort", "undo"]);
 export function possible(each) {
   const counts = each.counts;
   return VERBS.filter(([verb]) => !each.refused?.[verb] && ({
-    pause: each.state !== "paused" && !["complete", "aborted", "no clusters", "disabled"].includes(each.state),
+    pause: each.state !== "paused" && !["complete", "finished, not everywhere", "aborted", "no clusters", "disabled"].includes(each.state),
     resume: ["paused", "stopped"].includes(each.state),
     promote: Boolean(counts.soaking),
     approve: each.state === "awaiting approval" || each.state === "held",
@@ -37,7 +37,8 @@ function ask(each, verb, text, button, done) {
     h("h2", { id: "asked" }, `${text} ${each.namespace}/${each.name}?`),
     to && h("p", {}, h("label", { for: "to" }, "Go back to "), to), body,
     h("div", { class: "row end" }, h("button", { onclick: () => dialog.close() }, "Cancel"), yes));
-  dialog.addEventListener("close", () => { dialog.remove(); if (button.isConnected) button.focus(); });
+  // The page may have been drawn anew meanwhile, and the verb may mean nothing any more.
+  dialog.addEventListener("close", () => { dialog.remove(); (button.isConnected ? button : document.querySelector(`.verbs [data-verb="${verb}"], .verbs button`))?.focus(); });
   document.body.append(dialog);
   dialog.showModal();
   preview();
@@ -50,8 +51,8 @@ function ask(each, verb, text, button, done) {
       wish.revision = found.revision;
       put(body,
         h("p", {}, "Then it is ", state(found.state), found.message && `: ${found.message}`),
-        found.clusters.length > 0 && h("p", {}, h("b", {}, count(found.clusters.length, "clusters")), ` ${found.about}: ${named(found.clusters)}`),
-        h("p", {}, found.starts.length ? `At once ${count(found.starts.length, "clusters")} would start: ${named(found.starts)}` : "No cluster starts at once because of this."),
+        found.clusters.length > 0 && h("p", {}, h("b", {}, count(found.clusters.length, "clusters")), ` ${found.about}: `, named(found.clusters, 12)),
+        h("p", {}, found.starts.length && same(found.starts, found.clusters) ? "All of them would start at once." : found.starts.length ? [`At once ${count(found.starts.length, "clusters")} would start: `, named(found.starts, 12)] : "No cluster starts at once because of this."),
         found.notes.map((note) => h("p", { class: "message" }, note)));
       yes.disabled = false;
       yes.focus();
@@ -68,5 +69,5 @@ function ask(each, verb, text, button, done) {
   }
 }
 
+const same = (some, others) => some.length === others.length && some.every((each) => others.includes(each));
 const described = (one) => { const told = Object.values(one.told).filter(Boolean).join(", "); return told ? `: ${told}` : ""; };
-const named = (names) => names.slice(0, 12).join(", ") + (names.length > 12 ? ` and ${names.length - 12} more` : "");

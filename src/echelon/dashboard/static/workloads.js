@@ -1,5 +1,5 @@
 // Federated workloads: one budget over all clusters, what of it is used, and what each cluster was granted.
-import { count, h, put, state, table } from "./dom.js";
+import { count, h, put, renew, state, table } from "./dom.js";
 import { address } from "./rollouts.js";
 import { store } from "./store.js";
 
@@ -9,7 +9,7 @@ export function workloads(root) {
   function draw() {
     const open = new Set([...body.querySelectorAll("details[open]")].map((each) => each.dataset.key));
     const found = [...store.workloads].sort((one, other) => one[0].localeCompare(other[0]));
-    put(body, found.length ? found.slice(0, 200).map(([key, each]) => card(key, each, open.has(key)))
+    renew(body, found.length ? found.slice(0, 200).map(([key, each]) => card(key, each, open.has(key)))
       : h("p", { class: "empty" }, "There are no federated workloads that you may see."));
   }
   draw();
@@ -34,7 +34,7 @@ function card(key, each, open) {
       table("What each cluster was granted", ["Cluster", "Updated", "Available", "Granted", "Pods", "Waits for"],
         each.clusters.slice(0, 300).map(([name, updated, available, replicas, pods, wait, message]) => h("tr", {},
           h("td", { class: "name" }, name), ...[updated, available, replicas, pods].map((number) => h("td", { class: "number" }, number)),
-          h("td", { class: "text" }, message || wait))), "No cluster has been granted anything yet.")));
+          h("td", { class: "text" }, wait ? message || wait : ""))), "No cluster has been granted anything yet.")));
 }
 
 function figure(term, text, part, whole) {
