@@ -61,6 +61,10 @@ class Member(Protocol):
         """Let controllers do all that they would do now."""
         ...
 
+    def end(self) -> bool:
+        """Let pods be gone that are ending; return whether there were any."""
+        ...
+
     def report(self) -> MemberView:
         """Return what an agent says."""
         ...
@@ -158,7 +162,7 @@ class _Course:
             self._visited += max(1, len(view.works))
             planned = plan(view, self._clock, brief=True)
             changed = bool(self._objects.carry_out(planned, self._clock))
-            if not (self._deliver() or changed) or self._visited > _MOST_VISITS:
+            if not (self._deliver() or changed or self._end()) or self._visited > _MOST_VISITS:
                 break
         self._note(having)
         after = planned.look_again_after
@@ -219,6 +223,13 @@ class _Course:
                 played.member.settle()
                 self._report(name, played)
         return moved
+
+    def _end(self) -> bool:
+        """Let pods be gone that are ending, when nobody has anything else to do; return whether there were any."""
+        ended = [(name, each) for name, each in self._played.items() if each.member.end()]
+        for name, each in ended:
+            self._report(name, each)
+        return bool(ended)
 
     def _report(self, cluster: str, played: _Played) -> None:
         if cluster in self._assumed.silent:
