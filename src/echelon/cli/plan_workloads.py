@@ -21,7 +21,7 @@ from echelon.engine.forecast.workload_course import Member, forecast_workload
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.workload.names import BINDING_LABEL, execution_namespace
 from echelon.engine.workload.overriding import AnyOverridePolicy, Overridden, Overrides
-from echelon.engine.workload.templates import Override, no_override
+from echelon.engine.workload.templates import Override, Templates, no_override
 from echelon.engine.workload.view import WorkloadView
 from echelon.fleet.member.foreseen import ForeseenWorkload
 from echelon.kube.client import Reader
@@ -49,8 +49,14 @@ async def foresee_workload(
     )
 
     def play(cluster: str, interpreter: Interpreter, manifest: JSONObject, at: datetime) -> Member:
-        family, well = interpreter.contract.family, cluster not in assumed.failing
-        return ForeseenWorkload(family, manifest, at, takes=assumed.takes, well=well)
+        broken = ""
+        if cluster in assumed.failing:
+            new = Templates.of(view.template or {}, interpreter, view.revisions, view.override)
+            broken = new.hash(new.revision, cluster)
+        known = fleet.clusters.get(cluster)
+        version = known.status.version.kubernetes if known is not None else ""
+        family = interpreter.contract.family
+        return ForeseenWorkload(family, manifest, at, takes=assumed.takes, broken=broken, version=version)
 
     return forecast_workload(view, await _documents(client, view, document), fleet.now, play, assumed)
 

@@ -1,6 +1,7 @@
 """The plan for one template: it leads somewhere, there it stays, and what is in doubt changes nothing."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from echelon.api.karmada import ResourceBinding
 from echelon.engine.plan import Create, Emit, Patch, Plan
 from echelon.engine.rollout.removal import approve_removal
 from echelon.engine.workload.choosing import UNSETTLED, Chosen
+from echelon.engine.workload.names import TEMPLATE_GENERATION
 from echelon.engine.workload.propagating import FIRST_LOOK, plan
 from echelon.engine.workload.propagation_view import PropagationView, holder_of
 from echelon.engine.workload.selecting import Policy
@@ -97,6 +99,7 @@ CHOICES = st.one_of(
     st.sets(st.sampled_from(["c1", "c2", "c3", "c4"])).map(lambda names: chosen(*names)),
     st.just(Chosen(doubt=UNSETTLED, why="wait")),
     st.just(Chosen(doubt="PlacementMissing", why="none")),
+    st.just(replace(chosen("c1", "c3"), restless=timedelta(seconds=1))),
 )
 
 
@@ -110,6 +113,7 @@ def test_whatever_comes_a_binding_comes_to_rest_and_is_the_same_as_one_made_anew
         view = PropagationView(DEPLOYMENT, source, binding, claims, clusters)
         placement = binding.spec.placement if binding is not None else None
         had: dict[str, int] = shares(binding) if binding is not None else {}
+        seen = binding.metadata.annotations[TEMPLATE_GENERATION] if binding is not None else ""
         binding = settled(view, binding)
         assert holder_of(binding) == (claims.metadata.namespace, claims.metadata.name)
         if clusters.doubt or claims.metadata.name == "g" or (not clusters.clusters and had):
@@ -120,7 +124,10 @@ def test_whatever_comes_a_binding_comes_to_rest_and_is_the_same_as_one_made_anew
         elif clusters.clusters:
             assert sum(shares(binding).values()) == replicas
         fresh = settled(PropagationView(DEPLOYMENT, source, None, claims, clusters))
-        assert binding.metadata.annotations == fresh.metadata.annotations
+        expected = dict(fresh.metadata.annotations)
+        if number and (clusters.restless or (clusters.doubt == UNSETTLED and had and claims.metadata.name != "g")):
+            expected[TEMPLATE_GENERATION] = seen  # who carries the binding out waits for clusters that are chosen for it
+        assert binding.metadata.annotations == expected
         assert binding.spec.placement in (placement, fresh.spec.placement)
         assert binding.spec.suspension == fresh.spec.suspension
         assert binding.spec.preserve_resources_on_deletion == fresh.spec.preserve_resources_on_deletion

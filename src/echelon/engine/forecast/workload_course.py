@@ -39,6 +39,7 @@ from echelon.engine.workload.works import APPLIED, WorkView, read_work
 MOST_CLUSTERS = 500  # of more, a walk would take minutes
 _MOST_VISITS = 60_000  # clusters times plans
 _MOST_IDLE = 5  # looks in a row at which nothing is otherwise: a controller that waits for something looks for ever
+_MOST_RETURNS = 3  # to what clusters had in the same turn: a controller may send this and that until pods have started
 _FARTHEST = timedelta(days=365)
 
 
@@ -59,6 +60,10 @@ class Member(Protocol):
 
     def settle(self) -> None:
         """Let controllers do all that they would do now."""
+        ...
+
+    def end(self) -> bool:
+        """Let pods be gone that are ending; return whether there were any."""
         ...
 
     def report(self) -> MemberView:
@@ -108,6 +113,7 @@ class _Played:
     member: Member
     before: Counter[str]
     push: int = 0
+    grant: Grant | None = None
     moved: bool = False
 
 
@@ -153,12 +159,17 @@ class _Course:
     def _turn(self) -> datetime | None:
         """Let everybody do what they would do now; return when the controller looks again although nothing happens."""
         having = set(self._view.works)
+        met = Counter[object]()
         while True:
             view = self._view
             self._visited += max(1, len(view.works))
             planned = plan(view, self._clock, brief=True)
             changed = bool(self._objects.carry_out(planned, self._clock))
-            if not (self._deliver() or changed) or self._visited > _MOST_VISITS:
+            delivered = self._deliver()
+            met[self._sent] += delivered
+            if not (delivered or changed or self._end()) or self._visited > _MOST_VISITS:
+                break
+            if met[self._sent] > _MOST_RETURNS:
                 break
         self._note(having)
         after = planned.look_again_after
@@ -215,10 +226,18 @@ class _Course:
                 played = self._played[name] = _Played(member, Counter())
             if work.push_id is not None and work.push_id != played.push:
                 played.push, moved = work.push_id, True
-                played.member.apply(self._granted(work))
+                played.grant = self._granted(work)
+                played.member.apply(played.grant)
                 played.member.settle()
                 self._report(name, played)
         return moved
+
+    def _end(self) -> bool:
+        """Let pods be gone that are ending, when nobody has anything else to do; return whether there were any."""
+        ended = [(name, each) for name, each in self._played.items() if each.member.end()]
+        for name, each in ended:
+            self._report(name, each)
+        return bool(ended)
 
     def _report(self, cluster: str, played: _Played) -> None:
         if cluster in self._assumed.silent:
@@ -304,6 +323,14 @@ class _Course:
     @property
     def _pods(self) -> int:
         return sum(each.member.shape.total() for each in self._played.values())
+
+    @property
+    def _sent(self) -> object:
+        """What clusters were sent and what they made of it, whichever push it was."""
+        return tuple(
+            (name, each.grant and msgspec.structs.replace(each.grant, id=0), tuple(each.member.shape.items()))
+            for name, each in sorted(self._played.items())
+        )
 
     @property
     def _state(self) -> object:

@@ -17,6 +17,7 @@ from echelon.engine.align import Grant, MemberView
 from echelon.engine.align.contract import Family
 from echelon.engine.work.health_state import number, part, text
 from echelon.fleet.member.decide import clone_set, deployment, replica_set, stateful_set
+from echelon.fleet.member.decide.budgets import heeds_unavailable
 from echelon.fleet.member.decide.pods import PodView
 
 _BEFORE = "before"  # the revision of pods of which nothing is known but that they are not updated
@@ -28,7 +29,7 @@ class _Pods:
     """The pods of one workload, by name."""
 
     takes: timedelta  # from being made to being available
-    well: bool  # whether new ones become ready at all
+    broken: str  # the revision of which none becomes ready
     now: datetime
     found: dict[str, PodView]
     due: dict[str, datetime]
@@ -39,7 +40,7 @@ class _Pods:
         name = name or f"pod-{self.made}"
         created = self.now.timestamp()
         self.found[name] = PodView("", name, name, revision=revision, node="node", phase="Running", created=created)
-        if self.well:
+        if revision != self.broken:
             self.due[name] = self.now + self.takes
 
     def take(self, names: Iterable[str]) -> None:
@@ -47,15 +48,26 @@ class _Pods:
             del self.found[name]
             self.due.pop(name, None)
 
+    def end(self, names: Iterable[str]) -> None:
+        """Have pods end that have to be gone before something else is done."""
+        for name in names:
+            self.found[name] = replace(self.found[name], terminating=True)
+            self.due.pop(name, None)
+
     def start(self, name: str) -> None:
         self.found[name] = replace(self.found[name], ready_since=self.now.timestamp())
 
     def of(self, revision: str) -> list[PodView]:
-        return [pod for pod in self.found.values() if pod.revision == revision]
+        return [pod for pod in self.there if pod.revision == revision]
+
+    @property
+    def there(self) -> list[PodView]:
+        """Those that are not about to go."""
+        return [pod for pod in self.found.values() if not pod.terminating]
 
     @property
     def available(self) -> int:
-        return sum(pod.ready for pod in self.found.values())
+        return sum(pod.ready for pod in self.there)
 
 
 class _Controller(Protocol):
@@ -74,12 +86,20 @@ class ForeseenWorkload:
     """A workload on a member: apply what it is sent, let it act, and ask what its agent would say."""
 
     def __init__(
-        self, family: Family, manifest: JSONObject, now: datetime, *, takes: timedelta, well: bool = True
+        self,
+        family: Family,
+        manifest: JSONObject,
+        now: datetime,
+        *,
+        takes: timedelta,
+        broken: str = "",
+        version: str = "",
     ) -> None:
+        """No pod of the `broken` revision becomes ready; `version` is that of Kubernetes there, where it is known."""
         ready = timedelta(seconds=number(part(manifest, "spec"), "minReadySeconds"))
-        self._pods = _Pods(takes + ready, well, now, {}, {})
+        self._pods = _Pods(takes + ready, broken, now, {}, {})
         ordered = text(part(manifest, "spec"), "podManagementPolicy") != "Parallel"
-        self._controller: _Controller = _CONTROLLERS[family](self._pods, ordered)
+        self._controller: _Controller = _CONTROLLERS[family](self._pods, _Ways(ordered, heeds_unavailable(version)))
         self._grant: Grant | None = None
         self._seen = MemberView("planned", 0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -118,6 +138,14 @@ class ForeseenWorkload:
             if grant is None or not self._controller.step(grant):
                 return
 
+    def end(self) -> bool:
+        """Let pods be gone that are ending, and controllers do what they would do then; return whether there are any."""
+        ending = [name for name, pod in self._pods.found.items() if pod.terminating]
+        self._pods.take(ending)
+        if ending:
+            self.settle()
+        return bool(ending)
+
     @property
     def due(self) -> datetime | None:
         """When the next pod becomes ready."""
@@ -126,7 +154,7 @@ class ForeseenWorkload:
     @property
     def shape(self) -> Counter[str]:
         """How many pods it has, by revision."""
-        return Counter(pod.revision for pod in self._pods.found.values())
+        return Counter(pod.revision for pod in self._pods.there)
 
     @property
     def available(self) -> int:
@@ -142,7 +170,7 @@ class ForeseenWorkload:
             self._seen,
             observed_generation=self._seen.generation,
             replicas=replicas,
-            pods=len(pods.found),
+            pods=len(pods.there),
             available=pods.available,
             updated=len(pods.of(revision)),
             missing=0,
@@ -160,10 +188,16 @@ class ForeseenWorkload:
         if grant is None or isinstance(controller, _Deployment):
             return True
         if isinstance(controller, _CloneSet):
-            return not any(pod.condemned for pod in self._pods.found.values())
-        ordinals = {int(name): pod for name, pod in self._pods.found.items()}
-        outdated = any(pod.revision != grant.revision for n, pod in ordinals.items() if n >= grant.partition)
-        return not outdated and all(n < grant.replicas for n in ordinals)
+            return not any(pod.condemned for pod in self._pods.there)
+        return not any(pod.revision != grant.revision for pod in self._pods.there if int(pod.name) >= grant.partition)
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """How a StatefulSet goes about it."""
+
+    ordered: bool
+    together: bool  # as many at once as `maxUnavailable` says; else one by one
 
 
 @dataclass
@@ -177,7 +211,7 @@ class _Size:
 
 
 class _Deployment:
-    def __init__(self, pods: _Pods, _: bool) -> None:
+    def __init__(self, pods: _Pods, _: _Ways) -> None:
         self._pods = pods
         self._sets: dict[str, _Size] = {}
 
@@ -235,7 +269,7 @@ class _Deployment:
 
 
 class _CloneSet:
-    def __init__(self, pods: _Pods, _: bool) -> None:
+    def __init__(self, pods: _Pods, _: _Ways) -> None:
         self._pods = pods
         self.current = ""
 
@@ -269,9 +303,9 @@ class _CloneSet:
 
 
 class _StatefulSet:
-    def __init__(self, pods: _Pods, ordered: bool) -> None:
+    def __init__(self, pods: _Pods, ways: _Ways) -> None:
         self._pods = pods
-        self._ordered = ordered
+        self._ways = ways
         self.current = ""
 
     def step(self, grant: Grant) -> bool:
@@ -284,12 +318,12 @@ class _StatefulSet:
             pods={int(name): pod for name, pod in pods.found.items()},
             now=pods.now.timestamp(),
             partition=grant.partition,
-            unavailable=max(1, grant.unavailable),
-            ordered=self._ordered,
+            unavailable=max(1, grant.unavailable) if self._ways.together else None,
+            ordered=self._ways.ordered,
         )
         step = stateful_set.decide(view)
         self.current = str(stateful_set.status(view, 0, {})["currentRevision"])
-        pods.take(step.delete)
+        pods.end(step.delete)  # its place is free, and the next one's turn, when it is gone
         for ordinal in step.create:
             pods.make(view.revision_for(ordinal), str(ordinal))
         return bool(step)
@@ -298,7 +332,7 @@ class _StatefulSet:
         return None, None
 
 
-_CONTROLLERS: dict[Family, Callable[[_Pods, bool], _Controller]] = {
+_CONTROLLERS: dict[Family, Callable[[_Pods, _Ways], _Controller]] = {
     Family.DEPLOYMENT: _Deployment,
     Family.CLONE_SET: _CloneSet,
     Family.STATEFUL_SET: _StatefulSet,

@@ -7,6 +7,8 @@ from random import Random
 
 from echelon.fleet.member.trouble import Script
 
+VERSION = "v1.36.1"  # of a Kubernetes of which nothing else is known
+
 
 @dataclass(frozen=True)
 class NodeShape:
@@ -44,7 +46,7 @@ class Profile:
     name: str
     region: str = "eu"
     environment: str = "production"
-    version: str = "v1.36.1"
+    version: str = VERSION
     nodes: tuple[NodeShape, ...] = (NodeShape(),)
     pace: Pace = Pace()
     seed: int = 0

@@ -40,7 +40,7 @@ from echelon.fleet.loop import VirtualLoop, running
 from echelon.fleet.member.clone import fill, make_template
 from echelon.fleet.member.fleet import Fleet
 from echelon.fleet.member.member import Member
-from echelon.fleet.member.profile import Pace, Profile
+from echelon.fleet.member.profile import VERSION, Pace, Profile
 from echelon.fleet.member.trouble import Script
 from echelon.fleet.pod_cliques import MemberControllers
 from echelon.fleet.rehearsal.reports import ReportingClient
@@ -124,8 +124,10 @@ class Rehearsal:
         clusters = _joined(capture)
         pace = pace or Pace(grain=_BRIEF_SECONDS if brief else 0.0)
         profiles = [
-            Profile(name, pace=pace, seed=number, script=(scripts or {}).get(name) or Script(), brief=brief)
-            for number, name in enumerate(clusters)
+            Profile(
+                name, version=version, pace=pace, seed=number, script=(scripts or {}).get(name) or Script(), brief=brief
+            )
+            for number, (name, version) in enumerate(clusters.items())
         ]
         fleet = await Fleet.build(profiles, clock=loop.clock.now, cluster_for=await _member_maker(loop))
         here = cls(loop, hub, fleet, settings, brief)
@@ -267,10 +269,14 @@ def _verdict(status: Any) -> Any:
     return told, status.get("compliant"), status.get("rolloutStatus"), status.get("observedGeneration")
 
 
-def _joined(capture: Capture) -> list[str]:
-    """Return the clusters that are part of the fleet."""
-    found = capture.of(MANAGED_CLUSTER)
-    return sorted(each["metadata"]["name"] for each in found if (each.get("spec") or {}).get("hubAcceptsClient"))
+def _joined(capture: Capture) -> dict[str, str]:
+    """Return the clusters that are part of the fleet, with the version of their Kubernetes."""
+    found = sorted(capture.of(MANAGED_CLUSTER), key=lambda each: str(each["metadata"]["name"]))
+    return {
+        each["metadata"]["name"]: ((each.get("status") or {}).get("version") or {}).get("kubernetes") or VERSION
+        for each in found
+        if (each.get("spec") or {}).get("hubAcceptsClient")
+    }
 
 
 async def _acting(member: Member, account: str) -> Client:

@@ -6,13 +6,11 @@ from echelon.api.base import JSONObject
 from echelon.fleet.member.act.making import delete_pods, keep_revision, make_pod, report, template_of
 from echelon.fleet.member.context import MemberContext
 from echelon.fleet.member.decide import stateful_set
-from echelon.fleet.member.decide.budgets import stateful_set_unavailable
+from echelon.fleet.member.decide.budgets import heeds_unavailable, stateful_set_unavailable
 from echelon.fleet.member.decide.pods import REVISION_LABEL, PodView, next_availability
 from echelon.fleet.member.decide.revisions import with_label
 from echelon.fleet.member.decide.stateful_set import StatefulSetView
 from echelon.hub.storage.store import Key
-
-_COUNTS_UNAVAILABLE_SINCE = 37  # the minor version from which `maxUnavailable` is heeded
 
 
 async def sync(context: MemberContext, key: Key) -> None:
@@ -51,7 +49,7 @@ def _view(context: MemberContext, obj: JSONObject, pods: dict[int, PodView], rev
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     replicas = spec.get("replicas", 1)
-    gated = context.profile.minor >= _COUNTS_UNAVAILABLE_SINCE
+    heeds = heeds_unavailable(context.profile.version)
     return StatefulSetView(
         replicas=replicas,
         update_revision=revision,
@@ -60,7 +58,7 @@ def _view(context: MemberContext, obj: JSONObject, pods: dict[int, PodView], rev
         now=context.now(),
         start=(spec.get("ordinals") or {}).get("start", 0),
         partition=rolling.get("partition", 0),
-        unavailable=stateful_set_unavailable(rolling.get("maxUnavailable"), replicas) if gated else None,
+        unavailable=stateful_set_unavailable(rolling.get("maxUnavailable"), replicas) if heeds else None,
         ordered=spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
         on_delete=strategy.get("type") == "OnDelete",
         min_ready_seconds=spec.get("minReadySeconds", 0),

@@ -4,8 +4,12 @@ The directions differ on purpose, and between kinds. A percentage of a small wor
 the direction decides whether an update moves at all.
 """
 
+import re
+
 from echelon.api.base import IntOrString
 from echelon.engine.int_or_percent import Rounding, resolve
+
+_HEEDED_SINCE = 1, 37  # the version of Kubernetes from which StatefulSets heed `maxUnavailable`
 
 
 def deployment_limits(surge: IntOrString | None, unavailable: IntOrString | None, replicas: int) -> tuple[int, int]:
@@ -26,6 +30,12 @@ def clone_set_limits(
     """Return the same two for a CloneSet, which does not surge while it is paused."""
     above = 0 if paused else resolve(surge, replicas, Rounding.UP)
     return above, resolve(unavailable, replicas, Rounding.DOWN if above else Rounding.UP)
+
+
+def heeds_unavailable(version: str) -> bool:
+    """Whether StatefulSets of a Kubernetes heed `maxUnavailable`; else, and where nobody knows, they go one by one."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) >= _HEEDED_SINCE
 
 
 def stateful_set_unavailable(value: IntOrString | None, replicas: int) -> int:
