@@ -4,10 +4,13 @@ The directions differ on purpose, and between kinds. A percentage of a small wor
 the direction decides whether an update moves at all.
 """
 
+from functools import lru_cache
+
 from echelon.api.base import IntOrString
 from echelon.engine.int_or_percent import Rounding, resolve
 
 
+@lru_cache(maxsize=256)  # asked at every step of every Deployment, and there are few different ones
 def deployment_limits(surge: IntOrString | None, unavailable: IntOrString | None, replicas: int) -> tuple[int, int]:
     """Return how many pods a Deployment may have too many, and how many may be missing.
 
