@@ -6,8 +6,9 @@ be read is left out, once with a word in the log: a report without the cause is 
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from echelon.agent.context import AgentContext
 from echelon.agent.executor import ExecutorCheck

@@ -46,6 +46,7 @@ class KeyedWorkers:
         self.queue: WorkQueue[str] = WorkQueue(random, last_retry=last_retry)
         self._handler = handler
         self._metrics = metrics
+        self._succeeded = metrics.reconciles.labels(name, "ok")  # looking it up takes longer than counting
         self._after = after
         self._told: dict[str, str] = {}  # how each key failed last
         self._slots = asyncio.Semaphore(concurrency)
@@ -74,7 +75,7 @@ class KeyedWorkers:
         except Exception as error:  # noqa: BLE001 - one key's trouble is not the others'
             self._failed(key, error)
         else:
-            self._metrics.reconciles.labels(self.name, "ok").inc()
+            self._succeeded.inc()
             self.queue.forget(key)
             self._told.pop(key, None)
             if again is not None:

@@ -5,7 +5,9 @@ look is taken when something has not been well for a while, and the next ones ev
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from echelon.api.base import JSONObject
 from echelon.engine.work.health_state import number, part, text
@@ -14,8 +16,7 @@ FIRST_LOOK_SECONDS = 5.0
 LAST_PAUSE_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What was found out about an object, as it was then, and when to look again."""
 
     identity: tuple[str, int]  # uid and generation: another spec may have another cause

@@ -6,8 +6,9 @@ most heal soon, an account's missing right in a minute, a field that another man
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from echelon.agent.discovery import ServedKinds, UnknownKind
 from echelon.agent.executor import ExecutorCheck, NotAllowed

@@ -6,9 +6,10 @@ must outlive the agent is read back from what was reported.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from echelon.agent.executor import RETRY_SECONDS, NotAllowed
 from echelon.agent.object_applier import FieldConflict, message_of
@@ -41,16 +42,14 @@ UNTIL_CHANGED = math.inf
 _TRANSIENT = frozenset({401, 408, 409, 429})
 
 
-@dataclass(frozen=True)
-class EnforcedManifest:
+class EnforcedManifest(msgspec.Struct, frozen=True):
     """A manifest that was applied, and that the object is put back to when somebody changes it."""
 
     desired: DesiredObject
     strategy: ManifestUpdateStrategy
 
 
-@dataclass(frozen=True)
-class ManifestResult:
+class ManifestResult(msgspec.Struct, frozen=True):
     """What became of a manifest. `resource` is what to record; `retry_after` is when to try again, None if all is well.
 
     `transient`: nothing was learned about the manifest, for the server is in trouble. `enforced` is missing if the
@@ -145,8 +144,8 @@ class PreviousResults:
         meta = meta_of(ordinal, self.work.spec.workload.manifests[ordinal])
         for each in self.work.status.resource_status.manifests:
             known = each.resource_meta
-            if msgspec.structs.replace(known, ordinal=ordinal, resource="", namespace=meta.namespace) == meta:
-                return msgspec.structs.replace(known, ordinal=ordinal)
+            if replace(known, ordinal=ordinal, resource="", namespace=meta.namespace) == meta:
+                return replace(known, ordinal=ordinal)
         return meta
 
     def _is_true(self, ref: ObjectRef, kind: str, generation: int | None) -> bool:

@@ -5,8 +5,9 @@ made of a manifest is handed back, so that whoever remembers it only has to look
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.api.kinds import Kind
@@ -34,8 +35,7 @@ class FieldConflict(Exception):
     """Another manager has a field. Trying again is of no use before somebody changes something."""
 
 
-@dataclass(frozen=True)
-class AppliedObject:
+class AppliedObject(msgspec.Struct, frozen=True):
     """An object after its manifest was applied; None if it is only to be read and is not there.
 
     `last_applied` is what the server made of the manifest; `changed`: the object was not so before; `foreign`: it was

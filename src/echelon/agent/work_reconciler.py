@@ -9,10 +9,10 @@ import asyncio
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from echelon.agent.causes import Causes
 from echelon.agent.context import AgentContext
@@ -30,6 +30,7 @@ from echelon.agent.work_state import (
     request_of,
     without_transient_failure,
 )
+from echelon.api.base import JSONObject
 from echelon.api.work import MANIFEST_WORK, AppliedManifestWork, AppliedResource, ManifestWork, ManifestWorkStatus
 from echelon.engine.conditions import condition_stamp, conditions_to_wire, find_condition, set_condition
 from echelon.engine.work.limits import Unrecordable, check_record, fitted, whole_report
@@ -130,7 +131,7 @@ class WorkReconciler:
         """Report the state of a work, if that is news; return after how many seconds to look again."""
         name, time = work.metadata.name, self._clock.now()
         # What a shorter report left out is known here, and must not begin anew at every look.
-        known = msgspec.structs.replace(work, status=whole_report(work.status, state.told))
+        known = replace(work, status=whole_report(work.status, state.told))
         whole = self._whole_report(known, state, time)
         if await self._causes.look(known, whole, state.results, now):
             whole = self._whole_report(known, state, time)
@@ -177,7 +178,7 @@ class WorkReconciler:
         record = await self._records.ensure(work, settled=name in self._fully_recorded)
         self._fully_recorded.discard(name)
         told = before.told if before is not None else None
-        known = msgspec.structs.replace(work, status=whole_report(work.status, told))
+        known = replace(work, status=whole_report(work.status, told))
         results = await self._applier.apply(known, record, previous_results(before, work), only)
         tried = results if only is None else [results[number] for number in only]
         self._metrics.applied(each.is_applied for each in tried)
@@ -270,7 +271,7 @@ class WorkReconciler:
         before = result.observed
         known = before.live.object if isinstance(before.live, Present) else None
         live: LiveState = self._watches.cached(result.ref, known) or await self._applier.read(result.ref, before.live)
-        if isinstance(live, Present) and known is not None and identity_of(live.object) == identity_of(known):
+        if isinstance(live, Present) and known is not None and _is_same_state(live.object, known):
             return result
         return result.with_live(live)
 
@@ -324,3 +325,7 @@ class WorkReconciler:
 def _is_complete(work: ManifestWork) -> bool:
     complete = find_condition(work.status.conditions, "Complete")
     return complete is not None and complete.status == "True"
+
+
+def _is_same_state(one: JSONObject, other: JSONObject) -> bool:
+    return one is other or identity_of(one) == identity_of(other)

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from echelon.agent.manifest_result import ManifestResult
 from echelon.api.meta import Condition
@@ -18,8 +20,7 @@ TRANSIENT_TRIES = 5
 WorkRequest: TypeAlias = tuple[str, int, str, tuple[tuple[str, str], ...], bool]
 
 
-@dataclass(frozen=True)
-class WorkState:
+class WorkState(msgspec.Struct, frozen=True):
     """How far a work has come.
 
     `apply_at`: when to apply it again although nothing changed; `tries` since all was well; `reported_at`: when the hub

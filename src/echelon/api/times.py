@@ -1,10 +1,12 @@
 """Times as the API writes them: `Time` to the second, `MicroTime` to the microsecond, always in UTC."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _ZERO = "+00:00"
 
 
+@lru_cache(maxsize=256)  # much is said of one moment: the same times for all clusters of a wave
 def format_time(moment: datetime) -> str:
     """Write a time to the second, as in conditions."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix(_ZERO) + "Z"

@@ -41,6 +41,20 @@ def identity_of(obj: Any) -> Identity:
     return Identity(Key(metadata.namespace, metadata.name), metadata.uid, metadata.resource_version)
 
 
+def version_of(obj: Any) -> str:
+    """Return in which state an object is."""
+    version: str = (
+        obj["metadata"].get("resourceVersion", "") if isinstance(obj, dict) else obj.metadata.resource_version
+    )
+    return version
+
+
+def uid_of(obj: Any) -> str:
+    """Return which of the objects that had its name this is."""
+    uid: str = obj["metadata"].get("uid", "") if isinstance(obj, dict) else obj.metadata.uid
+    return uid
+
+
 def key_of(obj: Any) -> Key:
     """Return where an object is."""
     return identity_of(obj).key
@@ -82,10 +96,10 @@ class Cache(Generic[T]):
 
     def seen(self, key: Key) -> str:
         """Return the newest resource version that is known of an object, gone or not; empty if there is none."""
-        if (misfit := self.misfits.get(key)) is not None:
+        if self.misfits and (misfit := self.misfits.get(key)) is not None:
             return misfit.metadata.resource_version
         obj = self.get(key)
-        return self._traces.get(key, "") if obj is None else identity_of(obj).resource_version
+        return self._traces.get(key, "") if obj is None else version_of(obj)
 
     def mark(self, key: Key, misfit: Misfit) -> None:
         """Note that the newest state of an object cannot be read."""

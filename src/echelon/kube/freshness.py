@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from echelon.api.keys import Key
 from echelon.api.versions import newer
-from echelon.kube.cache import identity_of
+from echelon.kube.cache import identity_of, version_of
 from echelon.kube.informer import Informer
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class OwnWrites(Generic[T]):
     def get(self, key: Key) -> T | None:
         """Return an object in the newest state that is known, if there is one."""
         own = self._own.get(key)
-        if own is not None and not self._informer.shows(key, identity_of(own).resource_version):
+        if own is not None and not self._informer.shows(key, version_of(own)):
             return own
         # Also if it is gone: the answer to our last write of it may have come after the news of its end.
         self.forget(key)

@@ -23,7 +23,7 @@ from echelon.api import labels as selectors
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
 from echelon.api.versions import newer
-from echelon.kube.cache import Cache, Identity, Indexer, identity_of
+from echelon.kube.cache import Cache, Identity, Indexer, identity_of, uid_of
 from echelon.kube.client import Event, EventType, Page, Reader
 from echelon.kube.errors import ApiError, Gone, ServerTimeout
 from echelon.kube.metrics import Metrics
@@ -356,7 +356,7 @@ class Informer(Generic[T]):
             self._mark(key, obj)
             return
         old = self._cache.get(key)
-        if old is not None and identity_of(old).uid != uid:
+        if old is not None and uid_of(old) != uid:
             self._remove(key, version)
             old = None
         misfit = self._cache.misfits.get(key)
@@ -367,7 +367,7 @@ class Informer(Generic[T]):
     def _mark(self, key: Key, misfit: Misfit) -> None:
         """Note that an object cannot be read. What the cache has of it stays, unless it was another object."""
         meta, before, old = misfit.metadata, self._cache.misfits.get(key), self._cache.get(key)
-        replaced = old is not None and identity_of(old).uid != meta.uid
+        replaced = old is not None and uid_of(old) != meta.uid
         if replaced:
             self._cache.remove(key, meta.resource_version)
         self._cache.mark(key, misfit)

@@ -1,12 +1,12 @@
 """An update makes an object what its manifest says, and leaves to others what is theirs."""
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from echelon.api.apps import DEPLOYMENT
 from echelon.api.batch import JOB

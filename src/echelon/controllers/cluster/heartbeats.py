@@ -117,10 +117,10 @@ class Heartbeats:
             self._began = since
         back = since if since > self._began else -inf  # after a break of ours agents have to find the hub again
         found = []
-        for cluster in self._clusters.values():
-            at = self._seen_at(cluster.metadata.name)
-            if at > -inf and not cluster.metadata.deletion_timestamp:
-                found.append(Heartbeat(at, max(at, back) + _SILENT * _renewal_seconds(cluster)))
+        for name, seen in self._seen.items():
+            cluster = self._clusters.get(Key("", name)) if seen.at > -inf else None
+            if cluster is not None and not cluster.metadata.deletion_timestamp:
+                found.append(Heartbeat(seen.at, max(seen.at, back) + _SILENT * _renewal_seconds(cluster)))
         return found
 
     def differences(self) -> list[str]:

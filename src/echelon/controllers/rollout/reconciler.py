@@ -169,7 +169,9 @@ class RolloutReconciler(Generic[T, C, V]):
             return self._plan_gone(key)
         observed = self._observer.observe(key, found, now, confirmed=found.metadata.uid in self._confirmed)
         written = self._status_written.get(key)
-        brief_for = written + _STATUS - now if written is not None and now - written < _STATUS else None
+        brief_for = written + _STATUS - now if written is not None else None
+        if brief_for is not None and brief_for <= _LEAST:  # or it would be planned again at once
+            brief_for = None
         plan = self._planner(observed.view, now, brief=brief_for is not None)
         waits = (plan.look_again_after, observed.believed_after, brief_for)
         soonest = min((each for each in waits if each is not None), default=None)

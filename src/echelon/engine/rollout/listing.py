@@ -21,6 +21,9 @@ DEADLINE = "ProgressDeadlineExceeded"
 _MESSAGE = 1024
 _WORST_FIRST = ("timed out", "failed", "progressing", "soaking", "waiting", "done", "skipped")
 _DONE = _WORST_FIRST.index("done")
+# Looking up the value of a member takes ten times as long as looking up a name, and this is done for each cluster.
+_SUCCEEDED, _SOAK = Phase.SUCCEEDED.value, Wait.SOAK.value
+_UNWELL = frozenset((Phase.FAILED.value, Phase.TIMED_OUT.value))
 _PLACE = {Phase.TIMED_OUT: 0, Phase.FAILED: 1, Phase.PROGRESSING: 2, Phase.TO_APPLY: 4, Phase.SUCCEEDED: 5}
 
 
@@ -56,21 +59,22 @@ def _merged(lines: Iterable[ClusterRollout]) -> list[ClusterRollout]:
 
     When each of those came to be done is of no interest. What failed has a line of its own, which is for programs, too.
     """
-    found: dict[tuple[object, ...], ClusterRollout] = {}
+    found: dict[tuple[object, ...], list[ClusterRollout]] = {}
     for each in lines:
-        time = (
-            "" if each.status == Phase.SUCCEEDED.value and each.reason != Wait.SOAK.value else each.last_transition_time
-        )
-        own = each.cluster if each.status in (Phase.FAILED.value, Phase.TIMED_OUT.value) else ""
+        time = "" if each.status == _SUCCEEDED and each.reason != _SOAK else each.last_transition_time
+        own = each.cluster if each.status in _UNWELL else ""
         what = (own, each.placement, each.group, each.group_index, each.status, each.reason, each.message, time)
-        first = found.get(what)
-        if first is None:
-            found[what] = each
-            continue
-        others = ", ".join((*first.names[1:], each.cluster))
-        latest = max(first.last_transition_time, each.last_transition_time)
-        found[what] = msgspec.structs.replace(first, others=others, last_transition_time=latest)
-    return list(found.values())
+        found.setdefault(what, []).append(each)
+    return [_one(alike) for alike in found.values()]
+
+
+def _one(alike: list[ClusterRollout]) -> ClusterRollout:
+    first = alike[0]
+    if len(alike) == 1:
+        return first
+    others = ", ".join(each.cluster for each in alike[1:])
+    latest = max(each.last_transition_time for each in alike)
+    return msgspec.structs.replace(first, others=others, last_transition_time=latest)
 
 
 def _line(rollout: Rollout, ref: ReferenceRollout, entry: ClusterDecision, now: datetime) -> ClusterRollout:

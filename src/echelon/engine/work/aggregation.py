@@ -6,7 +6,8 @@ all other conditions that rules make, False does. Where the user has no rule for
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
@@ -32,8 +33,7 @@ HEALTHY_MESSAGE = "All objects are healthy"
 _ALL_WELL = {"Progressing": HEALTHY_MESSAGE, "Degraded": "No object is degraded"}
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedManifest:
+class JudgedManifest(msgspec.Struct, frozen=True):
     """A manifest as it is reported, and what its object's health is; None if it could not be read, which is no news."""
 
     manifest: ManifestCondition
@@ -41,8 +41,7 @@ class JudgedManifest:
     ruled: bool  # what rules say about the object counts
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(msgspec.Struct, frozen=True):
     meta: ManifestResourceMeta
     status: str
     message: str

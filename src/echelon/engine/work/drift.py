@@ -8,7 +8,9 @@ everything is looked at anyway, and a long peace ends them. The count is in the 
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from echelon.api.base import JSONObject
 from echelon.api.manifest_config import ManifestUpdateStrategy, ServerSideApplyConfig
@@ -27,8 +29,7 @@ _REPAIR_COUNT = re.compile(r"put back (\d{1,9}) time")
 _PLAIN = ServerSideApplyConfig()
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """How often an object was put back for this generation, and whether it differs now and waits for its turn.
 
     `conflict` says why it is not put back at all: another manager has the field, and force is not allowed.
@@ -39,8 +40,7 @@ class Drift:
     conflict: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(msgspec.Struct, frozen=True):
     """What is known of the attempts to put an object back. Times are seconds on any clock that only goes forward."""
 
     count: int = 0  # how often that changed something

@@ -4,30 +4,28 @@ Statuses come from clusters and from controllers that nobody here controls. A mi
 of the wrong type as missing: what is not known to be done is not done.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from echelon.api.base import JSON, JSONObject
 from echelon.engine.int_or_percent import NotIntOrPercent, kept_by_partition
 
 
-@dataclass(frozen=True, slots=True)
-class Healthy:
+class Healthy(msgspec.Struct, frozen=True):
     """The object does what its spec asks for."""
 
     note: str = ""  # what people should know all the same
 
 
-@dataclass(frozen=True, slots=True)
-class Progressing:
+class Progressing(msgspec.Struct, frozen=True):
     """The object is on its way; time may help."""
 
     reason: str  # one CamelCase word
     message: str  # for people, without the object's name: "2 of 5 available"
 
 
-@dataclass(frozen=True, slots=True)
-class Degraded:
+class Degraded(msgspec.Struct, frozen=True):
     """The object does not work, and waiting alone will hardly help."""
 
     reason: str

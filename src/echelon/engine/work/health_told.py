@@ -6,7 +6,8 @@ says that; what is well has none, because most are, and a report has to stay sma
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from echelon.api.meta import Condition
 from echelon.api.work import ManifestWorkStatus

@@ -78,7 +78,9 @@ def pod_trouble(pod: JSONObject) -> PodTrouble | None:
 
 def one_line(said: str, limit: int = MAX_DETAIL) -> str:
     """Return a text that fits into a line: without control characters, and cut if it is long."""
-    words = " ".join("".join(each if each.isprintable() else " " for each in said[: limit * 4]).split())
+    part = said[: limit * 4]
+    shown = part if part.isprintable() else "".join(each if each.isprintable() else " " for each in part)
+    words = " ".join(shown.split())
     return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
 
 

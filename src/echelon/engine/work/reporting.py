@@ -6,11 +6,12 @@ and health say counts only after this generation's manifest was applied, or a ro
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from echelon.api.base import JSONObject
 from echelon.api.meta import Condition
@@ -64,8 +65,7 @@ class Unreached:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(msgspec.Struct, frozen=True):
     """The object as it is on the cluster, read after it was applied."""
 
     object: JSONObject
@@ -87,8 +87,7 @@ ApplyResult: TypeAlias = Applied | NotApplied | Unreached
 LiveState: TypeAlias = Present | Absent | Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedManifest:
+class ObservedManifest(msgspec.Struct, frozen=True):
     """What became of a manifest. `meta` has as much of its identity as is known; its ordinal is the place in the spec.
 
     `applied` is None in a pass that only looks: what was said about the last attempt is kept. So is what was said about
@@ -178,7 +177,7 @@ class _Reported:
 
 
 def _without_ordinal(meta: ManifestResourceMeta) -> ManifestResourceMeta:
-    return msgspec.structs.replace(meta, ordinal=0)
+    return replace(meta, ordinal=0)
 
 
 _NOTHING = ManifestResourceMeta(ordinal=0)

@@ -6,7 +6,6 @@ manifest, a replacement would be refused each time. A replacement whose fields t
 nothing, but it is a write; whoever makes it remembers what came of it (`LastApplied`) and spares the next one.
 """
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -52,8 +51,7 @@ _ONLY_METADATA = frozenset({("", "Namespace")})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
-@dataclass(frozen=True)
-class LastApplied:
+class LastApplied(msgspec.Struct, frozen=True):
     """What a manifest was when it was written, and what the server made of it."""
 
     manifest: str
@@ -68,8 +66,7 @@ def last_applied_of(manifest: JSONObject, live: JSONObject) -> LastApplied:
     return LastApplied(_digest(manifest), _digest(content))
 
 
-@dataclass(frozen=True)
-class DesiredObject:
+class DesiredObject(msgspec.Struct, frozen=True):
     """A manifest and where it goes; `owner` is our record. An object that is not `owned_by_work` outlives the work.
 
     So does one that was there before, unless the work `adopts` it. `recorded_uid` is that of the object that was

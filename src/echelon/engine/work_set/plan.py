@@ -125,6 +125,7 @@ class _Writing:
         self._adopt = {} if given is None else {ADOPT: given}
         self._patches: dict[str, JSONObject] = {}  # by the revision that they replace
         self._put_off = _put_off(view, rollout)
+        self._retried = rollout.control.retried
 
     def works(self) -> tuple[Write, ...]:
         """Return all writes, each of a work of its own."""
@@ -206,7 +207,7 @@ class _Writing:
                 annotations |= {WRITTEN_ANNOTATION: began, REVISION_ANNOTATION: work.revision}
             if work.turned is not None and not work.turned_noted and not self._rollout.is_past(work.cluster):
                 annotations[TURNED_ANNOTATION] = format_micro_time(work.turned)
-            if (retried := self._retry(work)) is not None:
+            if self._retried is not None and (retried := self._retry(work, self._retried)) is not None:
                 annotations[RETRIED_ANNOTATION] = format_micro_time(retried)
         if annotations:
             change["annotations"] = annotations
@@ -219,10 +220,10 @@ class _Writing:
         gone = [name for name in work.set_labels.split(",") if name and name not in labels]
         return {**dict.fromkeys(gone), **labels}
 
-    def _retry(self, work: WorkView) -> datetime | None:
+    def _retry(self, work: WorkView, retried: datetime) -> datetime | None:
         """Return when somebody asked for another try of a work that is not done, if its agent was not told yet."""
-        retried, since = self._rollout.control.retried, work.progress.since
-        if retried is None or work.progress.phase is Phase.SUCCEEDED or (since is not None and since > retried):
+        since = work.progress.since
+        if work.progress.phase is Phase.SUCCEEDED or (since is not None and since > retried):
             return None
         return retried if work.retried is None or work.retried < retried else None
 

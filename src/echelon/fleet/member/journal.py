@@ -48,8 +48,8 @@ class Journal:
     def follow(self, change: Change) -> bool:
         """Take note of what a change means; tell whether there is something to write."""
         key = change.entry.key
-        if change.type is EventType.DELETED:
-            return False
+        if change.type is EventType.DELETED or (self._only_warnings and key.resource == REPLICA_SETS):
+            return False  # of a ReplicaSet there is nothing to warn
         old, new = change.previous.object if change.previous is not None else None, change.entry.object
         if key.resource == PODS:
             return self.tell(news.of_pod(old, new))

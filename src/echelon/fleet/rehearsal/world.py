@@ -9,7 +9,7 @@ they were captured; nobody says that clusters are alive, and nobody asks, until 
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -196,7 +196,7 @@ class Rehearsal:
         await self._pod_cliques.stop()
         await self.fleet.stop()
 
-    async def _load(self, capture: Capture, clusters: Sequence[str]) -> None:
+    async def _load(self, capture: Capture, clusters: Iterable[str]) -> None:
         """Put what was captured on the hub, as it was: nobody else would be believed by what refers to it."""
         store, listed = self.hub.store, set(clusters)
         left_out = {kind.resource for kind in _LEFT_OUT}

@@ -18,23 +18,27 @@ _DEEPEST = 10  # levels, for each of them is encoded anew
 _known: dict[bytes, JSON] = {}
 _familiar: set[int] = set()  # the ids of what is in there, so that a look is enough to tell
 _encode = msgspec.json.encode
+_NOTHING: JSONObject = {"metadata": {}}
 
 
 def with_shared_parts(obj: JSONObject, before: JSONObject | None) -> JSONObject:
-    """Return an object made of parts that others have as well; `before` is its former version, if it had one."""
-    known: JSONObject = before or {"metadata": {}}
-    return _parts(obj, known) | {"metadata": _parts(obj["metadata"], known["metadata"])}
+    """Let an object have parts that others have as well; `before` is its former version, if it had one.
+
+    The maps of the object and of its metadata have to be its own, for they are changed. Returns the object.
+    """
+    known: JSONObject = before or _NOTHING
+    _share(obj, known)
+    _share(obj["metadata"], known["metadata"])
+    return obj
 
 
-def _parts(obj: JSONObject, before: JSONObject) -> JSONObject:
-    made = obj.copy()
+def _share(obj: JSONObject, before: JSONObject) -> None:
     for name, part in obj.items():
         if part.__class__ in _CONTAINERS and part is not before.get(name):
             if name == "managedFields":
-                made[name] = _with_shared(part, 1)  # a list of moments, like no other
+                obj[name] = _with_shared(part, 1)  # a list of moments, like no other
             elif name != "metadata":
-                made[name] = shared(part)
-    return made
+                obj[name] = shared(part)
 
 
 def shared(part: JSON, level: int = 0) -> JSON:

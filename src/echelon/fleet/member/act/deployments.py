@@ -8,7 +8,7 @@ from echelon.fleet.member.decide.budgets import deployment_limits
 from echelon.fleet.member.decide.deployment import DeploymentView, SetView, Step
 from echelon.fleet.member.decide.deployment_status import Target
 from echelon.fleet.member.decide.pods import HASH_LABEL
-from echelon.fleet.member.decide.revisions import template_hash, with_label, without_hash
+from echelon.fleet.member.decide.revisions import is_made_from, template_hash, with_label, without_hash
 from echelon.hub.storage.store import Entry, Key
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -58,8 +58,8 @@ def _sets(context: MemberContext, obj: JSONObject) -> dict[str, Entry]:
 
 def _current(obj: JSONObject, sets: dict[str, Entry]) -> Entry | None:
     """Return the ReplicaSet that has the template of the Deployment."""
-    wanted = without_hash(obj["spec"]["template"])
-    return next((e for e in sets.values() if without_hash(e.object["spec"]["template"]) == wanted), None)
+    wanted = obj["spec"]["template"]
+    return next((each for each in sets.values() if is_made_from(each.object["spec"]["template"], wanted)), None)
 
 
 def _view(context: MemberContext, obj: JSONObject, sets: dict[str, Entry], current: Entry | None) -> DeploymentView:

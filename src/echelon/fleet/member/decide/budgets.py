@@ -5,6 +5,7 @@ the direction decides whether an update moves at all.
 """
 
 import re
+from functools import lru_cache
 
 from echelon.api.base import IntOrString
 from echelon.engine.int_or_percent import Rounding, resolve
@@ -12,6 +13,7 @@ from echelon.engine.int_or_percent import Rounding, resolve
 _HEEDED_SINCE = 1, 37  # the version of Kubernetes from which StatefulSets heed `maxUnavailable`
 
 
+@lru_cache(maxsize=256)  # asked at every step of every Deployment, and there are few different ones
 def deployment_limits(surge: IntOrString | None, unavailable: IntOrString | None, replicas: int) -> tuple[int, int]:
     """Return how many pods a Deployment may have too many, and how many may be missing.
 

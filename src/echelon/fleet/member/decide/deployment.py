@@ -7,12 +7,13 @@ ReplicaSet takes all from the old ones even under a pause.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import msgspec
+from msgspec.structs import replace
 
-@dataclass(frozen=True)
-class SetView:
+
+class SetView(msgspec.Struct, frozen=True):
     """A ReplicaSet of a Deployment. `desired` and `most` are what its annotations say: the size and the ceiling that
     the Deployment had when the ReplicaSet was last resized."""
 
@@ -26,8 +27,7 @@ class SetView:
     most: int | None = None
 
 
-@dataclass(frozen=True)
-class DeploymentView:
+class DeploymentView(msgspec.Struct, frozen=True):
     """A Deployment, with its limits resolved; old ReplicaSets in any order."""
 
     replicas: int
@@ -55,8 +55,7 @@ class DeploymentView:
         return self.replicas + (0 if self.recreate else self.surge)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """Sizes to set, by name of the ReplicaSet, or a new one to make."""
 
     sizes: tuple[tuple[str, int], ...] = ()

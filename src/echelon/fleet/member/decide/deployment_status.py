@@ -4,8 +4,9 @@ Progressing is a clock. It is wound by every step forward, stands still under a 
 Deployment says so and goes on trying.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.fleet.member.decide.deployment import DeploymentView
@@ -17,8 +18,7 @@ CREATED, FOUND, UPDATED = "NewReplicaSetCreated", "FoundNewReplicaSet", "Replica
 COMPLETE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """Now, as a number and as it is written."""
 
     at: float
@@ -33,8 +33,7 @@ class Target(StrEnum):
     CHOSEN = "chosen"  # it was there: the template went back to what it had been
 
 
-@dataclass(frozen=True)
-class Reported:
+class Reported(msgspec.Struct, frozen=True):
     """A new status, and when to look again if nothing happens."""
 
     status: JSONObject

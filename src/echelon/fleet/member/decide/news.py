@@ -4,7 +4,8 @@ What is news is read off two versions of an object, so that nobody who moves pod
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from echelon.api.base import JSONObject
 
@@ -19,8 +20,7 @@ _CONTROLLERS = {
 _NO_OBJECT: JSONObject = {}
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(msgspec.Struct, frozen=True):
     """An object that something happened to."""
 
     api_version: str
@@ -30,8 +30,7 @@ class About:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class News:
+class News(msgspec.Struct, frozen=True):
     """Something that happened: once more the same, if it is equal."""
 
     about: About

@@ -1,14 +1,14 @@
 """ReplicaSet: so many pods, no fewer and no more."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from echelon.api.base import JSONObject
 from echelon.fleet.member.decide.pods import PodView, least_missed_first
 
 
-@dataclass(frozen=True)
-class Correction:
+class Correction(msgspec.Struct, frozen=True):
     """How to come from the pods that are there to those that are wanted."""
 
     create: int = 0

@@ -20,6 +20,11 @@ def without_hash(template: JSONObject) -> JSONObject:
     return {**template, "metadata": {**(template.get("metadata") or {}), "labels": kept}}
 
 
+def is_made_from(made: JSONObject, template: JSONObject) -> bool:
+    """Tell whether the template of a ReplicaSet is this one of a Deployment."""
+    return bool(made.get("spec") == template.get("spec")) and without_hash(made) == without_hash(template)
+
+
 def with_label(template: JSONObject, name: str, value: str) -> JSONObject:
     """Return a template with one more label."""
     meta = template.get("metadata") or {}
