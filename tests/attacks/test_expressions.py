@@ -35,7 +35,8 @@ from echelon.engine.work.ignoring import IgnoreFieldError, server_side_apply
 from echelon.engine.work.reporting import report
 from echelon.engine.work.rules import EXPRESSION_ERROR
 from echelon.hub.client import InProcessClient
-from echelon.hub.schema.cel import BUDGET, PER_RULE, Rules
+from echelon.hub.schema.cel import Rules
+from echelon.hub.schema.rule_walk import BUDGET, PER_RULE
 from echelon.hub.server import ROOT, bootstrap, memory_cluster
 from echelon.kube.errors import ApiError, Cause, Invalid
 from tests.controllers.hub import Hub, names, told

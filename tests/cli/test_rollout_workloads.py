@@ -118,6 +118,30 @@ def test_what_overrides_make_of_it_is_told_to_those_who_cannot_read_them() -> No
     told(story)
 
 
+def test_a_cluster_whose_image_is_overridden_has_the_template_for_those_who_can_read_overrides() -> None:
+    async def story(world: WorkloadWorld) -> None:
+        mirror = {"imageOverrider": [{"component": "Registry", "operator": "replace", "value": "mirror.example"}]}
+        rule = {"overriders": mirror, "targetCluster": {"clusterNames": ["c2"]}}
+        await world.hub.create(OVERRIDE_POLICY, "mirror", NS, spec={"overrideRules": [rule]})
+        await running(world)
+        picture = await drawn(world)
+        assert (picture.state, picture.note) == ("complete", "")
+        await world.upgrade("2")
+        await world.finish()
+        assert (await drawn(world)).state == "complete"
+        client = InProcessClient(world.hub.client._cluster, User("reader"))
+        rules = [
+            {"apiGroups": ["work.karmada.io", "apps", "echelon.dev"], "resources": ["*"], "verbs": ["get", "list"]},
+        ]
+        await world.hub.create(ROLE, "read", NS, rules=rules)
+        ref = {"apiGroup": ROLE.group, "kind": ROLE.kind, "name": "read"}
+        await world.hub.create(ROLE_BINDING, "read", NS, roleRef=ref, subjects=[{"kind": "User", "name": "reader"}])
+        note = (await drawn(world, client=client)).note
+        assert "override policies cannot be read" in note
+
+    told(story)
+
+
 def test_the_loss_that_a_policy_without_clusters_would_bring_can_be_approved() -> None:
     async def story(world: WorkloadWorld) -> None:
         await world.join(*SIZES)

@@ -1,18 +1,15 @@
 """What a federated workload would do: its binding and all that its controller writes, walked with foreseen members."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import ManagedCluster, ManagedClusterSpec
 from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.karmada import RESOURCE_BINDING, WORK
 from echelon.api.kinds import Kind
-from echelon.api.meta import ObjectMeta
-from echelon.api.override import CLUSTER_OVERRIDE_POLICY, OVERRIDE_POLICY
 from echelon.api.rollout_ledger import ROLLOUT_LEDGER
 from echelon.cli.plan_fleet import FleetPlan
 from echelon.engine.align import Interpreter
@@ -20,12 +17,12 @@ from echelon.engine.forecast.model import Assumptions, Forecast
 from echelon.engine.forecast.workload_course import Member, forecast_workload
 from echelon.engine.rollout.subject import Subject
 from echelon.engine.workload.names import BINDING_LABEL, execution_namespace
-from echelon.engine.workload.overriding import AnyOverridePolicy, Overridden, Overrides
-from echelon.engine.workload.templates import Override, Templates, no_override
+from echelon.engine.workload.templates import Templates
 from echelon.engine.workload.view import WorkloadView
 from echelon.fleet.member.foreseen import ForeseenWorkload
 from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
+from echelon.rollouts.overrides import read_override
 from echelon.rollouts.workloads import read_workload_view
 
 
@@ -37,7 +34,7 @@ async def foresee_workload(
     if unseen or subject.problem:
         return None
     try:
-        override = await _override(client, view.key.namespace, fleet.clusters)
+        override = await read_override(client, view.key.namespace, fleet.clusters)
     except Forbidden:  # what clusters get is not known then
         return None
     view = replace(
@@ -59,23 +56,6 @@ async def foresee_workload(
         return ForeseenWorkload(family, manifest, at, takes=assumed.takes, broken=broken, version=version)
 
     return forecast_workload(view, await _documents(client, view, document), fleet.now, play, assumed)
-
-
-async def _override(client: Reader, namespace: str, clusters: Mapping[str, ManagedCluster]) -> Override:
-    """Return what makes the manifests of a namespace those of clusters."""
-    policies: list[AnyOverridePolicy] = []
-    with suppress(NotFound):  # on a hub without the kind
-        policies += (await client.list(CLUSTER_OVERRIDE_POLICY)).items
-        policies += (await client.list(OVERRIDE_POLICY, namespace)).items
-    if not policies:
-        return no_override
-    overrides = Overrides(policies)
-
-    def override(manifest: JSONObject, cluster: str) -> Overridden:
-        unknown = ManagedCluster(metadata=ObjectMeta(name=cluster), spec=ManagedClusterSpec())
-        return overrides(manifest, clusters.get(cluster, unknown))
-
-    return override
 
 
 async def _documents(

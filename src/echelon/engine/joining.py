@@ -12,13 +12,14 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Final
 
+from echelon.api.certificates import CLIENT_SIGNER
+
 PREFIX: Final = "system:open-cluster-management:"
 ALL_CLUSTERS: Final = f"{PREFIX}managed-clusters"
 BOOTSTRAP_USER_PREFIX: Final = "system:bootstrap:"
 BOOTSTRAPPERS: Final = "system:bootstrappers:managedclusters"
 BOOTSTRAPPERS_OF_ANY: Final = "system:bootstrappers:managedclusters-of-any-name"
 CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
-CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 CLIENT_AUTH: Final = "client auth"
 USAGES: Final = (CLIENT_AUTH, "digital signature", "key encipherment")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from echelon.api.policy import PolicyStatus
 from echelon.engine.policy.bindings import Way, selected_by
 from echelon.engine.policy.content import ENFORCE
-from echelon.engine.policy.record import Record
+from echelon.engine.policy.record import SuccessTimes
 from echelon.engine.policy.strategy import strategy_of
 from echelon.engine.policy.subject import contents_of, is_waiting
 from echelon.engine.policy.view import PolicyView
@@ -121,7 +121,7 @@ def counted(status: PolicyStatus) -> Mapping[str, int]:
     Of those that a long status leaves out, only this is known: they are all well if the policy is.
     """
     counts = Counter(_known(each.compliant) for each in status.status)
-    left_out = max(0, total(status) - len(status.status)) if Record.of(status).abridged else 0
+    left_out = max(0, total(status) - len(status.status)) if SuccessTimes.of(status).abridged else 0
     counts[COMPLIANT if status.compliant == COMPLIANT else UNKNOWN] += left_out
     return counts
 

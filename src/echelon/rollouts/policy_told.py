@@ -14,7 +14,7 @@ from echelon.api.policy import ClusterCompliance, PolicyStatus
 from echelon.api.times import format_micro_time, parse_time
 from echelon.engine.policy.content import INFORM
 from echelon.engine.policy.raw_policy import RawPolicy
-from echelon.engine.policy.record import Record
+from echelon.engine.policy.record import SuccessTimes
 from echelon.engine.policy.replica import Replica, read_replica
 from echelon.engine.policy.strategy import PolicyStrategy, strategy_of
 from echelon.engine.policy.subject import content_of, contents_of, subject_of
@@ -63,7 +63,7 @@ def _is_of_present(view: PolicyView) -> bool:
 
 def _only_counted(view: PolicyView) -> Iterator[ClusterCompliance]:
     """Return the clusters that a long status leaves out: those that are settled, and perhaps those that wait."""
-    record, summary = Record.of(view.policy.status), view.policy.status.rollout
+    record, summary = SuccessTimes.of(view.policy.status), view.policy.status.rollout
     if not record.abridged or summary is None:
         return
     waiting = sum(each.rollout_status == Phase.TO_APPLY.value for each in record.entries.values())

@@ -16,7 +16,7 @@ from echelon.rollouts.reading import Found
 
 
 @dataclass(frozen=True)
-class Record:
+class Noted:
     """Words about a change, which are no part of it."""
 
     kind: Kind[Any]
@@ -39,7 +39,7 @@ async def user_of(client: Client) -> str:
     return seen.status.user_info.username
 
 
-def records_of(found: Found, verb: str, back: StoredRevision | None, now: datetime, by: str) -> tuple[Record, ...]:
+def records_of(found: Found, verb: str, back: StoredRevision | None, now: datetime, by: str) -> tuple[Noted, ...]:
     """Return what to write down when a revision was brought back.
 
     It is wanted again for the reason for which it was wanted then, so the object says that again, too.
@@ -48,12 +48,12 @@ def records_of(found: Found, verb: str, back: StoredRevision | None, now: dateti
     noted = note_action(meta.annotations, verb, by, now, revision=found.subject.revision, detail=detail)
     cause: Annotations = {CAUSE_ANNOTATION: (back.cause if back is not None else "") or None}
     if found.template is None:
-        return (Record(found.subject.kind, meta.name, meta.uid, {**cause, **noted}),)
-    own = Record(found.subject.kind, meta.name, meta.uid, noted)
-    return (Record(found.template.kind, found.template.name, "", cause), own)
+        return (Noted(found.subject.kind, meta.name, meta.uid, {**cause, **noted}),)
+    own = Noted(found.subject.kind, meta.name, meta.uid, noted)
+    return (Noted(found.template.kind, found.template.name, "", cause), own)
 
 
-async def write_down(client: Client, namespace: str, records: Sequence[Record]) -> str:
+async def write_down(client: Client, namespace: str, records: Sequence[Noted]) -> str:
     """Write down who did what is done. Return what to say if that does not work: it undoes nothing."""
     for each in records:
         try:

@@ -27,7 +27,7 @@ from echelon.kube.errors import Conflict
 from echelon.rollouts.kinds import RolloutKind, find
 from echelon.rollouts.picture import COMPLETE, FAILED, LEFT, PAUSED, ROLLING_OUT, SOAKING, STOPPED, TIMED_OUT
 from echelon.rollouts.reading import Found
-from echelon.rollouts.recording import Record, records_of, user_of, write_down
+from echelon.rollouts.recording import Noted, records_of, user_of, write_down
 from echelon.rollouts.refusals import NotThere, Refused
 
 PAUSE, RESUME, PROMOTE, APPROVE, ABORT, RETRY, UNDO = "pause", "resume", "promote", "approve", "abort", "retry", "undo"
@@ -75,7 +75,7 @@ class Change:
     annotations: Annotations | None = None
     revision: StoredRevision | None = None  # that is brought back
     idle: bool = False  # it would change nothing, so nothing is written
-    records: tuple[Record, ...] = ()  # what is written after it, of who did it and why
+    records: tuple[Noted, ...] = ()  # what is written after it, of who did it and why
 
 
 class UnknownGroup(NotThere):

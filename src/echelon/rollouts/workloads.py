@@ -21,6 +21,7 @@ from echelon.engine.align import BudgetWait
 from echelon.engine.conditions import find_condition
 from echelon.engine.rollout.references import PlacementReference
 from echelon.engine.rollout.stored_revision import StoredRevision
+from echelon.engine.rollout.subject import Subject
 from echelon.engine.workload.deciding import REMOVAL_HELD
 from echelon.engine.workload.names import BINDING_LABEL, PERMANENT_ID, PLACEMENT, STRATEGY
 from echelon.engine.workload.propagating import SCHEDULED
@@ -33,17 +34,27 @@ from echelon.kube.client import Reader
 from echelon.kube.errors import Forbidden, NotFound
 from echelon.rollouts.images import images_of
 from echelon.rollouts.memory import Memory
+from echelon.rollouts.overrides import read_override
 from echelon.rollouts.picture import DONE, MOVING, WAITING, ObjectLine
 from echelon.rollouts.reading import Found, Template, outcomes_of, references, stored_revisions
 from echelon.rollouts.templates import TEMPLATES
 
 _UNSEEN = "the works of the clusters cannot be read, so what their agents say of a failure is missing"
+_UNKNOWN = "override policies cannot be read, so a cluster with overrides looks as if it had another template"
 
 
 async def read_workload(client: Reader, document: JSONObject, now: datetime, memory: Memory | None = None) -> Found:
     """Return a binding with everything around it."""
     view, unseen = await read_workload_view(client, document, memory)
-    return replace(found_workload(view, now), note=unseen)
+    try:
+        found, unknown = (
+            found_workload(replace(view, override=await read_override(client, view.key.namespace)), now),
+            "",
+        )
+    except Forbidden:
+        found = found_workload(view, now)
+        unknown = _UNKNOWN if _has_unknown(found.subject) else ""
+    return replace(found, note="; ".join(filter(None, (unseen, unknown))))
 
 
 async def read_workload_view(
@@ -90,6 +101,12 @@ def found_workload(view: WorkloadView, now: datetime) -> Found:
     title = f"{resource.kind} {resource.name}"
     objects = {each.name: [_pods(each, title, causes.get(each.name, ""))] for each in status.clusters}
     return replace(found, objects=objects, budget="; ".join(_budget(status)))
+
+
+def _has_unknown(subject: Subject) -> bool:
+    """Whether a cluster has something that is no template that is known."""
+    known = {subject.revision, *(each.revision for each in subject.revisions)}
+    return any(each.revision not in known for each in subject.holdings.values())
 
 
 def _losing(binding: ResourceBinding) -> tuple[str, ...]:

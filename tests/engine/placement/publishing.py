@@ -24,7 +24,7 @@ from echelon.engine.placement.publish import (
 from echelon.engine.placement.slices import LIMIT, Slice, recall, reslice, spare_names
 
 Slices = Mapping[str, Slice]
-EXHAUSTIVE = 3  # writes of a stage of which all orders are tried
+EXHAUSTIVE = 3  # writes of a batch of which all orders are tried
 
 
 @dataclass(frozen=True)
@@ -96,35 +96,35 @@ def prefixes(slices: Slices, writes: Iterable[SliceWrite]) -> Iterator[Slices]:
 
 
 def in_some_order(publication: Publication, random: Random) -> list[SliceWrite]:
-    """All writes, those of each stage in an order that chance decides."""
-    return [write for stage in publication.stages for write in random.sample(stage, len(stage))]
+    """All writes, those of each batch in an order that chance decides."""
+    return [write for batch in publication.batches for write in random.sample(batch, len(batch))]
 
 
 def mixed(publication: Publication) -> list[SliceWrite]:
-    """All writes, those of each stage in an order that has nothing to do with their names; the same one every time."""
+    """All writes, those of each batch in an order that has nothing to do with their names; the same one every time."""
     return [
-        write for stage in publication.stages for write in sorted(stage, key=lambda write: crc32(repr(write).encode()))
+        write for batch in publication.batches for write in sorted(batch, key=lambda write: crc32(repr(write).encode()))
     ]
 
 
 def steps(slices: Slices, publication: Publication) -> Iterator[tuple[Slices, Slices]]:
-    """Every state that the writes can lead to, in whatever order those of a stage are made, and the one before it.
+    """Every state that the writes can lead to, in whatever order those of a batch are made, and the one before it.
 
-    Of a stage that is too large for all of its parts, some orders are taken instead.
+    Of a batch that is too large for all of its parts, some orders are taken instead.
     """
-    for stage in publication.stages:
-        if len(stage) <= EXHAUSTIVE:
+    for batch in publication.batches:
+        if len(batch) <= EXHAUSTIVE:
             parts: dict[tuple[int, ...], Slices] = {(): slices}
-            for count in range(1, len(stage) + 1):
-                for part in combinations(range(len(stage)), count):
+            for count in range(1, len(batch) + 1):
+                for part in combinations(range(len(batch)), count):
                     for last in part:
                         before = parts[tuple(number for number in part if number != last)]
-                        parts[part] = apply(before, stage[last])
+                        parts[part] = apply(before, batch[last])
                         yield before, parts[part]
         else:
-            for order in (stage, stage[::-1], mixed(Publication((stage,)))):
+            for order in (batch, batch[::-1], mixed(Publication((batch,)))):
                 yield from pairwise(prefixes(slices, order))
-        *_, slices = prefixes(slices, stage)
+        *_, slices = prefixes(slices, batch)
 
 
 def carried_out(update: Update) -> World:
@@ -169,10 +169,10 @@ def crashes(update: Update) -> Iterator[Slices]:
 
 
 def check_stages(publication: Publication) -> None:
-    for stage in publication.stages:
-        assert stage, "an empty stage"
-        names = [write.slice.name if isinstance(write, CreateSlice | WriteLabels) else write.name for write in stage]
-        assert len(names) == len(set(names)), "a stage writes an object twice"
+    for batch in publication.batches:
+        assert batch, "an empty batch"
+        names = [write.slice.name if isinstance(write, CreateSlice | WriteLabels) else write.name for write in batch]
+        assert len(names) == len(set(names)), "a batch writes an object twice"
 
 
 def check_end(update: Update, final: Slices) -> None:

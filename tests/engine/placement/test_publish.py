@@ -67,7 +67,7 @@ def test_a_swap_surges_one_slice_and_counts_what_is_over_the_limit() -> None:
 
 def test_slices_of_a_new_placement_are_created_together_and_filled_group_by_group() -> None:
     after = (unnamed("p-1", 0, "a"), unnamed("p-2", 0, "b"), unnamed("p-3", 1, "c"))
-    assert publish((), after, "RollingUpdate").stages == (
+    assert publish((), after, "RollingUpdate").batches == (
         tuple(CreateSlice(replace(one, clusters=())) for one in after),
         (WriteStatus("p-1", ("a",)), WriteStatus("p-2", ("b",))),
         (WriteStatus("p-3", ("c",)),),
@@ -78,7 +78,7 @@ def test_slices_that_have_nothing_to_do_with_each_other_are_written_together() -
     before = (unnamed("p-1", 0, "a", "x"), unnamed("p-2", 0, "b", "y"), unnamed("p-3", 0, "c"))
     after = (unnamed("p-1", 0, "a"), unnamed("p-2", 0, "b"), unnamed("p-3", 0, "c", "d"))
     for strategy in STRATEGIES:
-        assert len(publish(before, after, strategy).stages) == 1
+        assert len(publish(before, after, strategy).batches) == 1
 
 
 def test_all_writes_a_circle_in_index_order_and_each_slice_once() -> None:

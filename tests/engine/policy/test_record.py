@@ -10,7 +10,7 @@ from echelon.api.meta import Condition
 from echelon.api.policy import ClusterCompliance, ComplianceHistory, PolicyStatus, TemplateDetails
 from echelon.api.times import format_micro_time
 from echelon.engine.policy.compliance_events import event_name
-from echelon.engine.policy.record import ABRIDGED, Record, Soak, status_of_released, turned_bad
+from echelon.engine.policy.record import ABRIDGED, Soak, SuccessTimes, status_of_released, turned_bad
 from echelon.engine.policy.replica import Replica
 from echelon.engine.rollout.model import ClusterStatus, Phase
 from tests.engine.policy.replicas import START, replica
@@ -21,13 +21,13 @@ moments = st.integers(-100, 300).map(lambda seconds: START + seconds * SECOND)
 verdicts = st.sampled_from(["", "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"])
 
 
-def noted(status: str = "", at: datetime | None = None, *, abridged: bool = False) -> Record:
+def noted(status: str = "", at: datetime | None = None, *, abridged: bool = False) -> SuccessTimes:
     """Return a record of one cluster, or of none."""
     time = format_micro_time(at) if at is not None else ""
     entries = [ClusterCompliance(clustername="c1", rollout_status=status, rollout_last_transition_time=time)]
     said = Condition(type=ABRIDGED, status="True", reason="TooManyClusters", message="", last_transition_time="")
     conditions = [said] if abridged else []
-    return Record.of(PolicyStatus(status=entries if status else [], conditions=conditions))
+    return SuccessTimes.of(PolicyStatus(status=entries if status else [], conditions=conditions))
 
 
 def said(verdict: str, at: datetime = START, observed: int = 2) -> Replica:
@@ -36,7 +36,7 @@ def said(verdict: str, at: datetime = START, observed: int = 2) -> Replica:
     )
 
 
-def judged(one: Replica, record: Record, now: datetime, soak: Soak = SOAK) -> ClusterStatus:
+def judged(one: Replica, record: SuccessTimes, now: datetime, soak: Soak = SOAK) -> ClusterStatus:
     return status_of_released(one, record, soak, now)
 
 

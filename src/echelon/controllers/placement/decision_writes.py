@@ -13,11 +13,11 @@ from echelon.engine.placement import status
 from echelon.engine.placement.current import STAMP_ANNOTATION, CurrentSlices, labels_of
 from echelon.engine.placement.desired import DesiredSlices, is_stamped_when_created, publication_of
 from echelon.engine.placement.publish import (
+    Batch,
     ClaimSlice,
     CreateSlice,
     DeleteSlice,
     SliceWrite,
-    Stage,
     StampSlice,
     WriteEmptyList,
     WriteLabels,
@@ -46,16 +46,16 @@ def decision_writes(
 ) -> DecisionWrites:
     """Return the actions that lead to the desired decisions, each write followed by the events about it."""
     publication = publication_of(placement, current, desired)
-    listed = (each.name for stage in publication.stages for each in stage if isinstance(each, WriteStatus))
+    listed = (each.name for batch in publication.batches for each in batch if isinstance(each, WriteStatus))
     translation = _Translation(placement, schedule, current, desired, next(listed, ""))
-    stages = [translation.stage(stage) for stage in publication.stages]
+    batches = [translation.batch(batch) for batch in publication.batches]
     surge = None
     if publication.surge is not None:
         begun = _surge_event(placement, "SurgeBegun", "begins")
         over = replace(_surge_event(placement, "SurgeFinished", "is over"), ends=True)
         surge = (begun, over)
-        stages = [*stages[: publication.surge], (begun,), *stages[publication.surge :], (over,)]
-    actions = tuple(action for stage in stages for action in stage)
+        batches = [*batches[: publication.surge], (begun,), *batches[publication.surge :], (over,)]
+    actions = tuple(action for batch in batches for action in batch)
     return DecisionWrites(actions, sum(map(_events_in, actions)), surge, publication.over_limit)
 
 
@@ -69,7 +69,7 @@ class _Translation:
     desired: DesiredSlices
     first: str  # of those whose lists are written
 
-    def stage(self, writes: Stage) -> tuple[Action, ...]:
+    def batch(self, writes: Batch) -> tuple[Action, ...]:
         """Return the actions for writes that do not wait for each other."""
         rows = [(self._request(write), *self._events(write)) for write in writes]
         return rows[0] if len(rows) == 1 else (Together(tuple(InOrder(row) for row in rows)),)

@@ -3,13 +3,12 @@
 from typing import Any
 
 from echelon.api.base import JSONObject
-from echelon.api.cluster import ManagedCluster, ManagedClusterSpec
+from echelon.api.cluster import ManagedCluster
 from echelon.api.keys import Key
 from echelon.api.kinds import Kind
-from echelon.api.meta import ObjectMeta
 from echelon.api.override import CLUSTER_OVERRIDE_POLICY, OVERRIDE_POLICY
 from echelon.controllers.context import ControllerContext
-from echelon.engine.workload.overriding import AnyOverridePolicy, Overridden, Overrides
+from echelon.engine.workload.overriding import AnyOverridePolicy, Overridden, Overrides, unknown_cluster
 from echelon.engine.workload.templates import Override, no_override
 from echelon.kube.informer import Delta, Informer
 
@@ -32,7 +31,7 @@ class OverridePolicies:
         overrides = Overrides(policies)
 
         def override(manifest: JSONObject, cluster: str) -> Overridden:
-            return overrides(manifest, self._clusters.get(Key("", cluster)) or _unknown(cluster))
+            return overrides(manifest, self._clusters.get(Key("", cluster)) or unknown_cluster(cluster))
 
         return override
 
@@ -46,8 +45,3 @@ class OverridePolicies:
 
 def _looks(cluster: ManagedCluster) -> tuple[object, ...]:
     return cluster.metadata.labels, cluster.status.cluster_claims
-
-
-def _unknown(name: str) -> ManagedCluster:
-    """Return a cluster of which nothing but the name is known."""
-    return ManagedCluster(metadata=ObjectMeta(name=name), spec=ManagedClusterSpec())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from echelon.engine.cel import operators, strings
+from echelon.engine.cel import mathematics, operators, strings
 from echelon.engine.cel.checked import Node, read
 from echelon.engine.cel.evaluation import Frame, Planner
 from echelon.engine.cel.library import FUNCTIONS, Function
@@ -118,7 +118,8 @@ def _planner(functions: tuple[Function, ...]) -> Planner:
     tables: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for found, table in zip((operators.FUNCTIONS, operators.METHODS), tables, strict=True):
         table.update({name: dict(each) for name, each in found.items()})
-    for more, table in zip((strings.FUNCTIONS, strings.METHODS), tables, strict=True):
+    extensions = ((mathematics.FUNCTIONS, tables[0]), (strings.FUNCTIONS, tables[0]), (strings.METHODS, tables[1]))
+    for more, table in extensions:
         for name, each in more.items():
             table.setdefault(name, {}).update(each)
     for function in (*FUNCTIONS, *functions):

@@ -6,7 +6,7 @@ All of it works without a clock, a server or a controller:
   is chosen, with which score. `normalized_score` is for those who publish scores.
 - `regroup` and `reslice` make decision groups and decision objects of a choice, with as few changes as possible.
   `current_slices` and `desired_slices` do that for a placement and the decisions that it has.
-- `publication_of` returns the writes that lead from one to the other, in stages, so that no reader misses a cluster.
+- `publication_of` returns the writes that lead from one to the other, in batches, so that no reader misses a cluster.
 - `DecisionGroups` is for those who consume decisions: the groups in their order, and with `changes` what is new.
 
 >>> import msgspec
@@ -40,12 +40,12 @@ Three clusters of a set that a namespace may use, and a placement there that wan
 >>> sorted(schedule.members)
 ['c1', 'c2', 'c3']
 
-Grouped, and published where there is no decision yet. Writes of one stage do not wait for each other:
+Grouped, and published where there is no decision yet. Writes of one batch do not wait for each other:
 
 >>> current = placement.current_slices([], [])
 >>> desired = placement.desired_slices(wanted, schedule, current)
->>> for stage in placement.publication_of(wanted, current, desired).stages:
-...     print([type(write).__name__ for write in stage])
+>>> for batch in placement.publication_of(wanted, current, desired).batches:
+...     print([type(write).__name__ for write in batch])
 ['CreateSlice', 'CreateSlice']
 ['WriteStatus']
 ['WriteStatus']

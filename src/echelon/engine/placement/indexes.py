@@ -18,8 +18,8 @@ group that matters has an index beyond the number of groups:
 Where groups pass each other and none is new, one of them has to step aside, and would be out of sight there. Then
 placeholders, empty groups behind all others, raise the count for that time.
 
-The writes come in stages. Those of a stage may be made in any order: they are slices of one group that go the same way,
-new groups in places of their own, or groups that step aside, each to a place of its own.
+The writes come in batches. Those of a batch may be made in any order: they are slices of one group that go the same
+way, new groups in places of their own, or groups that step aside, each to a place of its own.
 
 Nothing here asks how the indexes came to be what they are. It holds from any state in which an update was cut short.
 """
@@ -32,16 +32,16 @@ from typing import TypeAlias
 from echelon.engine.placement.slices import Slice
 
 _Group: TypeAlias = tuple[str, int]
-Stage: TypeAlias = tuple[Slice, ...]
+Batch: TypeAlias = tuple[Slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Relabelling:
-    """Slices to be created, or to be given these labels, stage by stage."""
+    """Slices to be created, or to be given these labels, batch by batch."""
 
-    before: tuple[Stage, ...]  # before clusters move
-    parked: Stage  # after that; nothing will remain of these
-    after: tuple[Stage, ...]
+    before: tuple[Batch, ...]  # before clusters move
+    parked: Batch  # after that; nothing will remain of these
+    after: tuple[Batch, ...]
     placeholders: tuple[str, ...]  # the slices that are created for the time being
 
 
@@ -68,7 +68,7 @@ def relabel(here: Mapping[str, Slice], there: Mapping[str, Slice], spare: Iterab
     before = labels.written()
     taken = {
         number
-        for one in (*here.values(), *there.values(), *(one for stage in before for one in stage))
+        for one in (*here.values(), *there.values(), *(one for batch in before for one in batch))
         for number in (one.group_index, one.group_serial)
     }
     free = (index for index in count(len(final)) if index not in taken)
@@ -76,7 +76,7 @@ def relabel(here: Mapping[str, Slice], there: Mapping[str, Slice], spare: Iterab
     placeholders = tuple(Slice(name, "", index, index) for name, index in zip(names, free, strict=False))
     gone = {one.group for one in staying if one.group not in final and labels.indexes[one.name] < len(final)}
     labels.write([one for one in staying if one.group in gone], dict(zip(sorted(gone), free, strict=False)))
-    parked = tuple(one for stage in labels.written() for one in stage)
+    parked = tuple(one for batch in labels.written() for one in batch)
     remaining = [one for one in (*staying, *fresh) if one.group in final]
     labels.write_by_group(sorted(remaining, key=lambda one: labels.indexes[one.name]), final)
     return Relabelling(
@@ -93,25 +93,25 @@ class _Labels:
     def __init__(self, here: Mapping[str, Slice]) -> None:
         self.indexes = {one.name: one.group_index for one in here.values()}
         self._groups = {one.name: one.group for one in here.values()}
-        self._written: list[Stage] = []
+        self._written: list[Batch] = []
 
     def write(self, slices: Iterable[Slice], indexes: Mapping[_Group, int]) -> None:
         """Give slices the labels of their groups and these indexes, where they have not got them, in any order."""
-        stage: list[Slice] = []
+        batch: list[Slice] = []
         for one in slices:
             index = indexes[one.group]
             if (self._groups.get(one.name), self.indexes.get(one.name)) != (one.group, index):
                 self._groups[one.name], self.indexes[one.name] = one.group, index
-                stage.append(replace(one, group_index=index, clusters=()))
-        if stage:
-            self._written.append(tuple(stage))
+                batch.append(replace(one, group_index=index, clusters=()))
+        if batch:
+            self._written.append(tuple(batch))
 
     def write_by_group(self, slices: Iterable[Slice], indexes: Mapping[_Group, int]) -> None:
         """The same, one group after the other."""
         for _, of_group in groupby(slices, key=lambda one: one.group):
             self.write(of_group, indexes)
 
-    def written(self) -> tuple[Stage, ...]:
+    def written(self) -> tuple[Batch, ...]:
         """What was written since this was last asked."""
         written, self._written = self._written, []
         return tuple(written)

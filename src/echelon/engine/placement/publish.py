@@ -25,8 +25,8 @@ choice: compared with the first plan, the clusters that it chose have gained the
 the others have gained nothing. A cluster that moves is read once, in the group with the higher index: where it was, or
 where it goes; if it goes down, the reason for which it had to leave is still there.
 
-The writes come in stages. A stage begins when all of the one before it have succeeded; within one, writes wait for
-nothing of each other and are made in any order, so all of the above holds after any part of a stage. Lists of clusters
+The writes come in batches. A batch begins when all of the one before it have succeeded; within one, writes wait for
+nothing of each other and are made in any order, so all of the above holds after any part of a batch. Lists of clusters
 are written group by group: a reader must not take an earlier group for empty, and roll out a later one first.
 
 Any such state is one that this function, called again, continues from.
@@ -106,28 +106,28 @@ class StampSlice:
 SliceWrite: TypeAlias = CreateSlice | WriteLabels | WriteStatus | WriteEmptyList | DeleteSlice | ClaimSlice | StampSlice
 
 
-Stage: TypeAlias = tuple[SliceWrite, ...]
+Batch: TypeAlias = tuple[SliceWrite, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Writes to be made stage by stage, those of one stage in any order, each on the object as it was written last.
+    """Writes to be made batch by batch, those of one batch in any order, each on the object as it was written last.
 
     In a surge `over_limit` slices are larger than slices should be.
     """
 
-    stages: tuple[Stage, ...] = ()
+    batches: tuple[Batch, ...] = ()
     over_limit: int = 0
 
     @property
     def writes(self) -> tuple[SliceWrite, ...]:
         """All writes, in one of the orders that are possible."""
-        return tuple(write for stage in self.stages for write in stage)
+        return tuple(write for batch in self.batches for write in batch)
 
     @property
     def surge(self) -> int | None:
-        """The stage with which a surge begins, where one is needed."""
-        surging = (any(isinstance(write, WriteStatus) and write.surge for write in stage) for stage in self.stages)
+        """The batch with which a surge begins, where one is needed."""
+        surging = (any(isinstance(write, WriteStatus) and write.surge for write in batch) for batch in self.batches)
         return next((number for number, surges in enumerate(surging) if surges), None)
 
 
@@ -138,8 +138,8 @@ def publish(
     limit: int = LIMIT,
     spare: Iterable[str] = (),
     *,
-    prepare: Iterable[Stage] = (),
-    conclude: Iterable[Stage] = (),
+    prepare: Iterable[Batch] = (),
+    conclude: Iterable[Batch] = (),
 ) -> Publication:
     """The writes that turn the existing slices into the desired ones.
 
@@ -163,7 +163,7 @@ def publish(
     labels = relabel(here, there, spare)
     # Further up they would count again for the clusters that they have given away.
     emptied = [WriteStatus(one.name, ()) for one in labels.parked if not wanted.isdisjoint(here[one.name].clusters)]
-    stages: list[Sequence[SliceWrite]] = [
+    batches: list[Sequence[SliceWrite]] = [
         *prepare,
         *_labelled(labels.before, here),
         *([unions[name] for name in group] for group in _by_group(sorted(surged, key=changed.index), there)),
@@ -173,24 +173,24 @@ def publish(
             for group in _by_group(wave, there)
         ),
         emptied,
-        *([WriteLabels(one) for one in stage] for stage in (labels.parked, *labels.after)),
+        *([WriteLabels(one) for one in batch] for batch in (labels.parked, *labels.after)),
         *conclude,
         [DeleteSlice(name) for name in labels.placeholders],
         *([DeleteSlice(one.name) for one in group] for group in _obsolete(here, there)),
     ]
     return Publication(
-        stages=tuple(tuple(stage) for stage in stages if stage),
+        batches=tuple(tuple(batch) for batch in batches if batch),
         over_limit=sum(len(write.clusters) > limit for write in unions.values()),
     )
 
 
-def _labelled(stages: Iterable[Sequence[Slice]], here: Mapping[str, Slice]) -> list[list[SliceWrite]]:
+def _labelled(batches: Iterable[Sequence[Slice]], here: Mapping[str, Slice]) -> list[list[SliceWrite]]:
     """The writes that give slices their labels; those that are not there yet are created with the first of them."""
     made = set(here)
     writes: list[list[SliceWrite]] = []
-    for stage in stages:
-        writes.append([WriteLabels(one) if one.name in made else CreateSlice(one) for one in stage])
-        made.update(one.name for one in stage)
+    for batch in batches:
+        writes.append([WriteLabels(one) if one.name in made else CreateSlice(one) for one in batch])
+        made.update(one.name for one in batch)
     return writes
 
 

@@ -21,14 +21,14 @@ _GOOD, _BAD = Phase.SUCCEEDED.value, Phase.FAILED.value
 
 
 @dataclass(frozen=True)
-class Record:
+class SuccessTimes:
     """What the status of a policy says of its clusters."""
 
     entries: Mapping[str, ClusterCompliance]
     abridged: bool = False  # clusters that are settled may be missing
 
     @classmethod
-    def of(cls, status: PolicyStatus) -> "Record":
+    def of(cls, status: PolicyStatus) -> "SuccessTimes":
         """Read a status."""
         abridged = any(each.type == ABRIDGED and each.status == "True" for each in status.conditions)
         return cls({each.clustername: each for each in status.status}, abridged)
@@ -74,7 +74,7 @@ class Soak:
         return now - since >= self.lasts or (self.promoted is not None and since <= self.promoted <= now)
 
 
-def status_of_released(replica: Replica, record: Record, soak: Soak, now: datetime) -> ClusterStatus:
+def status_of_released(replica: Replica, record: SuccessTimes, soak: Soak, now: datetime) -> ClusterStatus:
     """Return where a cluster stands that has the content in force.
 
     Who was good for the whole soak stays so until the content changes: what becomes of it later is drift, which is
@@ -104,7 +104,7 @@ def _failed_early(replica: Replica, good_since: datetime, soak: Soak, now: datet
     return replica.failed_at is None or not soak.is_over(good_since, min(replica.failed_at, now))
 
 
-def turned_bad(replica: Replica, record: Record, now: datetime) -> datetime | None:
+def turned_bad(replica: Replica, record: SuccessTimes, now: datetime) -> datetime | None:
     """Return when a replica turned bad that had been good with the content that it has: its deadline runs from then."""
     if replica.turned is not None and (replica.written is None or replica.turned >= replica.written):
         return replica.turned

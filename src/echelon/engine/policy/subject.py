@@ -15,7 +15,7 @@ from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.policy.bindings import overrides_of
 from echelon.engine.policy.content import INFORM, PolicyContent, read_content, stored_fields, with_stored
 from echelon.engine.policy.names import HASH_LABEL, POLICY_LABEL, replica_name
-from echelon.engine.policy.record import Record, Soak, status_of_released
+from echelon.engine.policy.record import Soak, SuccessTimes, status_of_released
 from echelon.engine.policy.replica import Replica
 from echelon.engine.policy.strategy import CONCURRENCY, PolicyStrategy
 from echelon.engine.policy.view import PolicyView, placing
@@ -173,7 +173,7 @@ def content_of(view: PolicyView, rollout: Rollout) -> PolicyContent:
 
 
 def _holdings(view: PolicyView, strategy: PolicyStrategy, contents: Contents, now: datetime) -> dict[str, Holding]:
-    record, soak = Record.of(view.policy.status), _soak(view, strategy)
+    record, soak = SuccessTimes.of(view.policy.status), _soak(view, strategy)
     waiting = {each.digest(INFORM) for each in contents.by_revision.values()} if strategy.in_turn else set[str]()
     found: dict[str, Holding] = {}
     for cluster, replica in view.replicas.items():

@@ -18,7 +18,7 @@ from echelon.engine.policy.content import INFORM
 from echelon.engine.policy.later_reports import reports_to_outlast
 from echelon.engine.policy.metadata import ReplicaMetadata
 from echelon.engine.policy.names import EVENTS_ANNOTATION, HELD_ANNOTATION
-from echelon.engine.policy.record import Record, turned_bad
+from echelon.engine.policy.record import SuccessTimes, turned_bad
 from echelon.engine.policy.replica import Replica, other_fields, surroundings_of
 from echelon.engine.policy.strategy import PolicyStrategy
 from echelon.engine.policy.subject import Contents, content_of, is_ready
@@ -92,8 +92,8 @@ class ReplicaWrites:
                 yield written
 
     @cached_property
-    def _record(self) -> Record:
-        return Record.of(self._view.policy.status)
+    def _record(self) -> SuccessTimes:
+        return SuccessTimes.of(self._view.policy.status)
 
     def deletions(self) -> tuple[Delete, ...]:
         """Return the ends of replicas that nobody selects any more.

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from echelon.api.base import JSON, JSONObject
-from echelon.api.cluster import ManagedCluster
+from echelon.api.cluster import ManagedCluster, ManagedClusterSpec
 from echelon.api.labels import SelectorError
+from echelon.api.meta import ObjectMeta
 from echelon.api.override import (
     ClusterOverridePolicy,
     CommandArgsOverrider,
@@ -216,3 +217,8 @@ def value_at(document: JSONObject, path: str) -> JSON:
     """Return the field of a document, by its path with dots."""
     *above, last = path.split(".")
     return part(document, *above).get(last)
+
+
+def unknown_cluster(name: str) -> ManagedCluster:
+    """Return a cluster of which nothing but the name is known."""
+    return ManagedCluster(metadata=ObjectMeta(name=name), spec=ManagedClusterSpec())

@@ -11,13 +11,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from echelon.api.certificates import CLIENT_SIGNER
 from echelon.hub.access.pki import CLIENT_LIFETIME, CLOCK_SKEW, Issued
 from echelon.kube import certificate_requests
 from echelon.kube.certificate_requests import BadRequestError
 
 SHORTEST_LIFETIME: Final = timedelta(minutes=10)
-SIGNERS: Final = frozenset({CLIENT_SIGNER})
 
 _CLIENT_AUTH = "client auth"
 _PERMITTED = ("client auth", "digital signature", "key encipherment")
