@@ -224,7 +224,8 @@ def test_of_any_kind_the_pods_below_what_it_owns_tell_why() -> None:
             between = await here.member.create(body)
             await pod(here, f"web-{name}", between, reason="ImagePullBackOff")
         await asyncio.sleep(40)
-        assert (await here.condition("Progressing")).message.endswith(f'ImagePullBackOff: image "{IMAGE}" (pod web-own)')
+        message = (await here.condition("Progressing")).message
+        assert message.endswith(f'ImagePullBackOff: image "{IMAGE}" (pod web-own)')
 
     told(story, quiet=False)
 
