@@ -219,12 +219,14 @@ def test_of_any_kind_the_pods_below_what_it_owns_tell_why() -> None:
         counted = {"observedGeneration": 1, "replicas": 2}
         await here.member.patch(CLONE_SET, "web", {"status": counted}, subresource="status")
         for name, above in (("own", made), ("other", stranger)):
-            body = {"metadata": {"name": name, "namespace": "default", "ownerReferences": owner(above)}}
+            meta = {"name": name, "namespace": "default", "ownerReferences": owner(above)}
+            body: JSONObject = {"metadata": meta}
             body |= {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {**wanted["spec"], "replicas": 1}}
             between = await here.member.create(body)
             await pod(here, f"web-{name}", between, reason="ImagePullBackOff")
         await asyncio.sleep(40)
-        assert (await here.condition("Progressing")).message.endswith(f'ImagePullBackOff: image "{IMAGE}" (pod web-own)')
+        message = (await here.condition("Progressing")).message
+        assert message.endswith(f'ImagePullBackOff: image "{IMAGE}" (pod web-own)')
 
     told(story, quiet=False)
 

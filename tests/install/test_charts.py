@@ -168,6 +168,8 @@ def test_a_chart_has_nothing_to_complain_about(helm: Helm, which: str) -> None:
         ({"logLevel": "loud"}, "logLevel"),
         ({"crds": {"install": "no"}}, "install"),
         ({"image": {"repository": ""}}, "repository"),
+        ({"image": {"repository": "x", "tag": 'a b"c'}}, "tag"),
+        ({"image": {"repository": "x", "digest": "sha256:abc"}}, "digest"),
     ],
 )
 def test_settings_that_do_not_exist_or_fit_are_refused(helm: Helm, which: str, wrong: JSONObject, told: str) -> None:
@@ -220,6 +222,50 @@ def test_pods_run_as_nobody_on_a_root_that_can_only_be_read(which: str) -> None:
             assert own["readOnlyRootFilesystem"] is True
             assert own["allowPrivilegeEscalation"] is False
             assert own["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_pods_are_probed_and_nobody_comes_in_but_to_what_is_probed(which: str) -> None:
+    made = WHICH[which].manifests(EVERYTHING[which])
+    guarded = [each["spec"] for each in made if each["kind"] == "NetworkPolicy"]
+    for each in (one for one in made if one["kind"] == "Deployment"):
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        (mine,) = [one for one in guarded if one["podSelector"]["matchLabels"].items() <= labels.items()]
+        assert "Ingress" in mine["policyTypes"]
+        ports = [port["port"] for rule in mine["ingress"] for port in rule["ports"]]
+        assert ports == [container["livenessProbe"]["httpGet"]["port"]]
+
+
+def test_what_has_two_processes_is_drained_one_by_one_and_measured() -> None:
+    made = [*HUB.manifests(EVERYTHING["hub"]), *MEMBER.manifests(EVERYTHING["agent"])]
+    told = {
+        kind: {
+            each["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]
+            for each in made
+            if each["kind"] == kind
+        }
+        for kind in ("PodDisruptionBudget", "ServiceMonitor")
+    }
+    assert told["PodDisruptionBudget"] == {"controllers", "pod-cliques"}
+    assert told["ServiceMonitor"] == {"controllers", "agent", "pod-cliques"}
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_nodes_can_be_drained_whatever_the_number_of_replicas(replicas: int) -> None:
+    made = HUB.manifests({**LEAST["hub"], "replicas": replicas})
+    (budget,) = [each["spec"] for each in made if each["kind"] == "PodDisruptionBudget"]
+    assert budget["maxUnavailable"] == 1
+    assert "minAvailable" not in budget, "one of one could never go"
+
+
+def test_an_image_that_is_pinned_is_asked_for_by_its_digest() -> None:
+    digest = f"sha256:{'a' * 64}"
+    made = HUB.manifests({"image": {"repository": "example.com/echelon", "tag": "9", "digest": digest}})
+    (pod,) = [each["spec"]["template"]["spec"] for each in made if each["kind"] == "Deployment"]
+    assert [each["image"] for each in pod["containers"]] == [f"example.com/echelon@{digest}"]
 
 
 @pytest.mark.parametrize("which", WHICH)

@@ -13,7 +13,15 @@ from echelon.install import monitoring
 from echelon.install.definitions import definitions
 from echelon.install.installation import Installation
 from echelon.install.labels import labels_of
-from echelon.install.pods import PORT, deployment, metrics_service, network_policy, pod_settings
+from echelon.install.pods import (
+    BUDGET,
+    PORT,
+    deployment,
+    disruption_budget,
+    metrics_service,
+    network_policy,
+    pod_settings,
+)
 from echelon.install.rights import member_rights
 from echelon.install.settings import FLAG, NAME, TEXT, Setting
 from echelon.install.template import NAMESPACE, AllOf, Each, Node, Not, Value, When, joined
@@ -163,7 +171,10 @@ def _pod_cliques() -> list[Node]:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     parts = [
         deployment(_CLIQUES, "pod-cliques", arguments, replicas=2, strategy=rolling, account=_CLIQUES),
+        disruption_budget(_CLIQUES, "pod-cliques"),
         metrics_service(f"{_CLIQUES}-metrics", "pod-cliques"),
+        network_policy(_CLIQUES, "pod-cliques"),
+        monitoring.monitor(f"{_CLIQUES}-metrics", "pod-cliques"),
     ]
     return [When(_POD_CLIQUES, each) for each in parts]
 
@@ -172,7 +183,7 @@ MEMBER: Final = Installation(
     "echelon-agent",
     "The agent of Echelon on a cluster of a fleet: applies what the hub has for it, and reports",
     namespace="echelon-agent",
-    settings=(*_SETTINGS, *pod_settings("128Mi", "512Mi"), *monitoring.SETTINGS),
+    settings=(*_SETTINGS, BUDGET, *pod_settings("128Mi", "512Mi"), *monitoring.SETTINGS),
     parts={
         "crds": lambda: definitions(_needed(), "crds.install"),
         "rights": _rights,

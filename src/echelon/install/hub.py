@@ -11,9 +11,16 @@ from echelon.engine.rollout.removal import GRACE
 from echelon.install import monitoring, web
 from echelon.install.definitions import admission_policies, definitions
 from echelon.install.installation import Installation
-from echelon.install.labels import labels_of, selector_of
 from echelon.install.people import roles_of_people
-from echelon.install.pods import PORT, deployment, metrics_service, network_policy, pod_settings
+from echelon.install.pods import (
+    BUDGET,
+    PORT,
+    deployment,
+    disruption_budget,
+    metrics_service,
+    network_policy,
+    pod_settings,
+)
 from echelon.install.rights import hub_rights
 from echelon.install.settings import FLAG, TEXT, Setting
 from echelon.install.template import NAMESPACE, Each, Node, Value, When, joined
@@ -71,7 +78,7 @@ _SETTINGS: tuple[Setting, ...] = (
         "Clusters that are accepted without a person when they ask to join: a name, or a pattern such as\n"
         "edge-*. Empty: none.",
     ),
-    Setting("podDisruptionBudget.enabled", True, FLAG, "Let nodes be drained one after the other only."),
+    BUDGET,
 )
 
 
@@ -138,15 +145,9 @@ def _arguments() -> Sequence[Node]:
 
 def _controllers() -> list[Node]:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels_of(_COMPONENT)},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(_COMPONENT)}},
-    }
     return [
         deployment(NAME, _COMPONENT, _arguments(), replicas=Value("replicas"), strategy=rolling, account=NAME),
-        When("podDisruptionBudget.enabled", budget),
+        disruption_budget(NAME, _COMPONENT),
         metrics_service(f"{NAME}-metrics", _COMPONENT),
         network_policy(NAME, _COMPONENT),
     ]

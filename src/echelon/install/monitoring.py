@@ -30,7 +30,7 @@ DASHBOARD = (
 def of_hub(service: str, component: str) -> list[Node]:
     """Return how the controllers of a hub are watched."""
     return [
-        _monitor(service, component),
+        monitor(service, component),
         _rule("echelon", component, alerts.rules("echelon", alerts.HUB)),
         When(
             "dashboard.enabled",
@@ -51,12 +51,12 @@ def of_hub(service: str, component: str) -> list[Node]:
 def of_member(service: str, component: str) -> list[Node]:
     """Return how an agent is watched."""
     return [
-        _monitor(service, component),
+        monitor(service, component),
         _rule("echelon-agent", component, alerts.rules("echelon-agent", alerts.MEMBER)),
     ]
 
 
-def _monitor(service: str, component: str) -> Node:
+def monitor(service: str, component: str) -> Node:
     """Return what has metrics collected. Of our labels `namespace` becomes `exported_namespace`."""
     spec = {
         "selector": {"matchLabels": selector_of(component)},

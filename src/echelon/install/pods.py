@@ -12,6 +12,7 @@ from echelon.install.template import NAMESPACE, Joined, Node, Value, When, joine
 PORT = 8080
 _LEVEL = {"type": "string", "enum": ["debug", "info", "warning", "error"]}
 _PULL = {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
+_TAG = {**TEXT, "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"}
 _NONROOT = 65532
 
 
@@ -25,6 +26,9 @@ class Port:
 
 
 METRICS: Final = Port("metrics", PORT)
+BUDGET: Final = Setting(
+    "podDisruptionBudget.enabled", True, FLAG, "Where there are several pods, let nodes be drained one by one only."
+)
 
 
 def pod_settings(memory: str, memory_limit: str) -> tuple[Setting, ...]:
@@ -34,7 +38,7 @@ def pod_settings(memory: str, memory_limit: str) -> tuple[Setting, ...]:
         Setting(
             "image.repository", "", {**TEXT, "minLength": 1}, "Where the image is that you have built. Has to be set."
         ),
-        Setting("image.tag", __version__, TEXT, "Its version. A digest goes before it."),
+        Setting("image.tag", __version__, _TAG, "Its version. A digest goes before it."),
         Setting(
             "image.digest", "", {**TEXT, "pattern": "^(sha256:[0-9a-f]{64})?$"}, "Its digest, sha256: and 64 digits."
         ),
@@ -164,6 +168,19 @@ def metrics_service(name: str, component: str) -> Node:
             "ports": [{"name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP"}],
         },
     }
+
+
+def disruption_budget(name: str, component: str) -> Node:
+    """Return how many pods may go at once for the sake of their nodes: also the only one, where there is one."""
+    return When(
+        BUDGET.path,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels_of(component)},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(component)}},
+        },
+    )
 
 
 def network_policy(name: str, component: str, port: Port = METRICS, peers: str = "networkPolicy.metricsFrom") -> Node:

@@ -12,7 +12,7 @@ from echelon.api.base import JSONObject
 from echelon.api.work import MANIFEST_WORK, ManifestCondition, ManifestWork
 from echelon.engine.rollout.reasons import names
 from echelon.engine.rollout.stored_revision import StoredRevision
-from echelon.engine.work.aggregation import described
+from echelon.engine.work.described import described
 from echelon.engine.work.health_told import warnings_of
 from echelon.engine.work_set.content import TEMPLATE, read_content
 from echelon.engine.work_set.names import SET_LABEL, BadSetName, label_of

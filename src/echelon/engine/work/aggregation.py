@@ -13,6 +13,7 @@ from echelon.api.meta import Condition
 from echelon.api.work import ManifestCondition, ManifestResourceMeta
 from echelon.engine.conditions import ConditionStamp, find_condition, set_condition
 from echelon.engine.work.adopted import ADOPTED
+from echelon.engine.work.described import described
 from echelon.engine.work.drift import DRIFTED
 from echelon.engine.work.health_state import Degraded, Health, Healthy
 from echelon.engine.work.rules import RULE_REASONS
@@ -73,12 +74,6 @@ def work_conditions(
     conditions = _with_adopted(conditions, manifests, stamp)
     has_owner = {*kinds, *ROLLOUT_CONDITIONS, *BUILT_IN}
     return [each for each in conditions if each.type in has_owner or not each.reason.startswith(RULE_REASONS)]
-
-
-def described(meta: ManifestResourceMeta) -> str:
-    """Return what people call an object."""
-    name = "/".join(filter(None, (meta.namespace, meta.name)))
-    return f"{meta.kind} {name}" if meta.kind and name else f"manifest {meta.ordinal}"
 
 
 def _applied(manifests: Sequence[ManifestCondition], stamp: ConditionStamp) -> Condition | None:

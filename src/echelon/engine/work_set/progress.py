@@ -14,7 +14,7 @@ from echelon.api.meta import Condition
 from echelon.api.times import parse_time
 from echelon.api.work import ManifestWork, ManifestWorkSpec, ManifestWorkStatus
 from echelon.engine.rollout.model import Phase, Wait
-from echelon.engine.work.aggregation import described
+from echelon.engine.work.described import described
 
 APPLIED, AVAILABLE, PROGRESSING, DEGRADED = "Applied", "Available", "Progressing", "Degraded"
 APPLY_FAILED, TERMINATING = "ApplyFailed", "WorkTerminating"
