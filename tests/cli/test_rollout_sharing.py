@@ -1,6 +1,7 @@
 """A rollout as a file for a chat or a ticket: whatever others have written in it is text."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -66,3 +67,18 @@ def test_a_page_asks_nobody_for_anything() -> None:
     page = html(_picture("canary"), NOW)
     assert "default-src 'none'" in page
     assert set(re.findall(r"https?://[^\s\"<]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_page_can_be_read_on_a_phone_and_by_night_and_says_nothing_twice() -> None:
+    said = "Deployment shop/web: 1 of 3 updated"
+    objects = (
+        ObjectLine("Deployment shop/web", MOVING, "1 of 3 updated"),
+        ObjectLine("Service shop/web", MOVING, "late"),
+    )
+    line = ClusterLine("c0", MOVING, "3s", said, objects)
+    group = GroupLine("p", GroupKey(0, ""), {MOVING: 1}, active=True, message="", clusters=(line,))
+    page = html(replace(_picture("canary"), groups=(group,)), NOW)
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert "prefers-color-scheme:dark" in page
+    assert page.count("1 of 3 updated") == 1
+    assert "Service shop/web" in page
