@@ -61,6 +61,7 @@ def test_a_picture_tells_how_far_each_wave_is_and_who_failed() -> None:
     assert "policy, revision 2, stopped, 2026-11-18 12:00:00Z" in texts
     assert "3 clusters: 1 done, 1 in flight, 1 failed" in texts
     assert "✕ canary: failed, canary" in texts
+    assert texts[texts.index("canary (0)") + 1] == "1 done, 1 in flight, 1 failed"  # of the wave
 
 
 def test_a_page_asks_nobody_for_anything() -> None:
