@@ -124,7 +124,7 @@ async def rollout(client: Client, page: Page, look: Look) -> None:
         "canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true })); })()"
     )
     await page.key("Enter")
-    await page.until("!!document.querySelector('.panel .objects')")
+    await page.until("!!document.querySelector('.panel .facts')")
     await shot(page, look, "cluster", whole=True)
 
 

@@ -180,6 +180,9 @@ LEAKS: dict[str, dict[str, Any]] = {
     "a work in a work": work(work(SECRET, **noted(LAST_APPLIED, json.dumps(work(SECRET))))),
     "what was applied last": work(**noted(LAST_APPLIED, json.dumps(work(SECRET)))),
     "what was applied last, and is no JSON": work(**noted(LAST_APPLIED, f"data: {WORD}")),
+    "what was applied last of a Secret, and does not say so": work(
+        {**SECRET, "metadata": {"name": "s", "annotations": {LAST_APPLIED: json.dumps({"data": {"word": WORD}})}}}
+    ),
     "what is kept of Secrets, and nothing else": work(**noted(SECRET_DATA, WORD)),
     "what is kept of Secrets": work(annotations={SECRET_DATA: WORD, "a": "b"}),
     "what is kept of Secrets in a work in a work": work(work(**noted(SECRET_DATA, WORD))),

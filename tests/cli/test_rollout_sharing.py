@@ -1,6 +1,7 @@
 """A rollout as a file for a chat or a ticket: whatever others have written in it is text."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -60,9 +61,25 @@ def test_a_picture_tells_how_far_each_wave_is_and_who_failed() -> None:
     assert "policy, revision 2, stopped, 2026-11-18 12:00:00Z" in texts
     assert "3 clusters: 1 done, 1 in flight, 1 failed" in texts
     assert "✕ canary: failed, canary" in texts
+    assert texts[texts.index("canary (0)") + 1] == "1 done, 1 in flight, 1 failed"  # of the wave
 
 
 def test_a_page_asks_nobody_for_anything() -> None:
     page = html(_picture("canary"), NOW)
     assert "default-src 'none'" in page
     assert set(re.findall(r"https?://[^\s\"<]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_page_can_be_read_on_a_phone_and_by_night_and_says_nothing_twice() -> None:
+    said = "Deployment shop/web: 1 of 3 updated"
+    objects = (
+        ObjectLine("Deployment shop/web", MOVING, "1 of 3 updated"),
+        ObjectLine("Service shop/web", MOVING, "late"),
+    )
+    line = ClusterLine("c0", MOVING, "3s", said, objects)
+    group = GroupLine("p", GroupKey(0, ""), {MOVING: 1}, active=True, message="", clusters=(line,))
+    page = html(replace(_picture("canary"), groups=(group,)), NOW)
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert "prefers-color-scheme:dark" in page
+    assert page.count("1 of 3 updated") == 1
+    assert "Service shop/web" in page

@@ -110,8 +110,8 @@ class Page:
 
     async def picture(self, path: Path, *, height: int = 0) -> None:
         """Take a picture of the window, or of so much of it from above."""
-        size = await self.run("[innerWidth, innerHeight]")
-        clip = {"x": 0, "y": 0, "width": size[0], "height": height or size[1], "scale": 1}
+        wide, high, above = await self.run("[innerWidth, innerHeight, scrollY]")
+        clip = {"x": 0, "y": above, "width": wide, "height": height or high, "scale": 1}
         found = await self.call("Page.captureScreenshot", format="png", clip=clip)
         await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 

@@ -137,10 +137,12 @@ async def _fits_a_narrow_screen(page: Page) -> None:
     """Nothing has to be scrolled to the side, what a cell means is beside it, and a table is read out as one."""
     await page.size(400, 800)
     for view in ("fleet", "rollouts", "placements", "policies", "workloads", "cliques", "events"):
+        await page.run("scrollTo(0, 100)")
         await page.run(f"location.hash = '#/{view}'")
         await page.until("document.querySelector('nav [aria-current]').hash", holds=f"#/{view}".__eq__)
         wide = "[document.documentElement, ...document.querySelectorAll('.scroll')].map((each) => each.scrollWidth)"
         assert max(await page.run(wide)) <= 400, view
+        assert await page.run("scrollY") == 0, view
     await page.until("!!document.querySelector('td')")
     roles = "['table', 'rowgroup', 'row', 'cell'].every((role) => document.querySelector(`[role=${role}]`))"
     assert await page.run(roles)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from html import escape
 
-from echelon.cli.simulate_views import Simulation, lines_of, spread
+from echelon.cli.simulate_views import Simulation, lines_of, rollout_title, spread
 from echelon.cli.terminal import clean, plain
 from echelon.engine.rollout.durations import elapsed
 from echelon.fleet.rehearsal.chronicle import Counts, RolloutName
@@ -16,17 +16,19 @@ from echelon.fleet.rehearsal.lives import Fate
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 760, 220, 60, 30
 _BARS = 20
 _PHASES = (
-    ("succeeded", "#2e8b57"),
-    ("progressing", "#4a90d9"),
-    ("failed", "#d9534f"),
-    ("timed_out", "#8b1a1a"),
-    ("skipped", "#999999"),
-    ("to_apply", "#dddddd"),
+    ("succeeded", "done", "#2e8b57"),
+    ("progressing", "in flight", "#4a90d9"),
+    ("failed", "failed", "#d9534f"),
+    ("timed_out", "timed out", "#8b1a1a"),
+    ("skipped", "skipped", "#999999"),
+    ("to_apply", "waiting", "#b8bec8"),
 )
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; color: #222;
   background: #fff }
-pre { overflow-x: auto; background: #f4f4f4; padding: 1rem } svg { max-width: 100%; height: auto }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f4f4f4; padding: 1rem }
+h1, h2 { overflow-wrap: anywhere }
+ svg { max-width: 100%; height: auto }
 figure { margin: 1rem 0 }
 svg text { font: 12px system-ui, sans-serif; fill: #444 } .key { display: inline-block; width: .8em; height: .8em }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b } pre { background: #2a2a2a }
@@ -55,13 +57,11 @@ def _page(found: Simulation) -> Iterator[str]:
 
 
 def _rollout(rollout: RolloutName, fates: Sequence[Fate]) -> Iterator[str]:
-    yield f"<h2>{escape(clean(f'{rollout.resource} {rollout.namespace}/{rollout.name}'))}</h2>"
+    yield f"<h2>{escape(clean(rollout_title(rollout)))}</h2>"
     yield _figure("How long it took, over all lives", _distribution([each.seconds for each in fates]))
     middle = sorted(fates, key=lambda each: each.seconds)[(len(fates) - 1) // 2]
     yield _figure("Waves: clusters that had got the change, in the life in the middle", _waves(middle))
-    keys = " ".join(
-        f'<span class="key" style="background:{colour}"></span> {name.replace("_", " ")}' for name, colour in _PHASES
-    )
+    keys = " ".join(f'<span class="key" style="background:{colour}"></span> {called}' for _, called, colour in _PHASES)
     yield _figure(f"Clusters by phase, in the same life: {keys}", _phases(middle.told))
 
 
@@ -127,7 +127,7 @@ def _phases(told: Sequence[tuple[float, Counts]]) -> str:
     ends = [at for at, _ in told[1:]] + [right]
     for (at, counts), end in zip(told, ends, strict=True):
         below = 0
-        for name, colour in _PHASES:
+        for name, _, colour in _PHASES:
             many = getattr(counts, name)
             if many and end > at:
                 y = _y(below + many, top)

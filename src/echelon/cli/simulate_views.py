@@ -11,6 +11,7 @@ from echelon.engine.forecast.limits import SpeedLimit
 from echelon.engine.rollout.durations import elapsed
 from echelon.fleet.rehearsal.chronicle import RolloutName
 from echelon.fleet.rehearsal.lives import Fate, Life, Trial
+from echelon.rollouts.kinds import ROLLOUT_KINDS
 
 _SHOWN = 5
 
@@ -42,13 +43,19 @@ def spread(values: Sequence[float]) -> tuple[float, float, float, float]:
     return ordered[0], ordered[last // 2], ordered[-(-last * 9 // 10)], ordered[-1]
 
 
+def rollout_title(rollout: RolloutName) -> str:
+    """Return what people call a rollout, as a plan does."""
+    singular = next((each.kind.singular for each in ROLLOUT_KINDS if each.kind.resource == rollout.resource), "")
+    return f"{singular or rollout.resource.partition('.')[0]} {rollout.namespace}/{rollout.name}"
+
+
 def lines_of(found: Simulation) -> Iterator[str]:
     """Walk the lines that tell a simulation."""
     wrong = "; ".join(found.failures) or "nothing goes wrong"
     yield style(f"{len(found.lives)} lives of {found.clusters} clusters: {wrong}", bold=True)
     for rollout in found.trial.rollouts:
         yield ""
-        yield style(f"{rollout.resource.partition('.')[0]} {rollout.namespace}/{rollout.name}", bold=True)
+        yield style(rollout_title(rollout), bold=True)
         fates = [fate for _, fate in found.fates(rollout)]
         for ending, count in Counter(each.ending for each in fates).most_common():
             these = [each for each in fates if each.ending == ending]

@@ -45,8 +45,10 @@ _UNSAFE = re.compile(
 _STYLE = (
     "body{font:14px/20px system-ui,sans-serif;color:#1d2430;max-width:800px;margin:24px auto;padding:0 16px}"
     "h1{font-size:20px}h2{font-size:15px;margin:20px 0 4px}ul{list-style:none;padding-left:16px;margin:4px 0}"
-    "li{overflow-wrap:anywhere}.sub{color:#69748a}svg{max-width:100%;height:auto}"
-    "@media print{body{margin:0}}"
+    "h1,h2,p,li{overflow-wrap:anywhere}.sub{color:#5c6679}svg{max-width:100%;height:auto}"
+    # The picture stays as it is, on white: a chat shows it alone.
+    "@media(prefers-color-scheme:dark){body{color:#e4e8ef;background:#10131a}.sub{color:#8d98aa}}"
+    "@media print{body{margin:0;color:#1d2430;background:#fff}}"
 )
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -69,6 +71,7 @@ def html(picture: Picture, at: datetime) -> str:
     title = _text(f"{picture.namespace}/{picture.name}: {picture.state}")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n<style>{_STYLE}</style></head><body>\n'
         f"<h1>{title}</h1>\n{svg(picture, at)}{''.join(_sections(picture))}</body></html>\n"
     )
@@ -150,7 +153,8 @@ def _cluster(line: ClusterLine) -> str:
     objects = "".join(
         f"<li>{_text(each.title)}: {_text(each.state)} {_text(each.message)}</li>"
         for each in line.objects
-        if each.state != DONE
+        # What the cluster's own message says already is not said twice.
+        if each.state != DONE and not (each.title in line.message and each.message in line.message)
     )
     below = f"<ul>{objects}</ul>" if objects else ""
     return f"<li><b>{_text(line.name)}</b> {_text(line.state)} {_text(line.age)} {_text(line.message)}{below}</li>\n"

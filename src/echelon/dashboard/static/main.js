@@ -85,6 +85,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => open
 addEventListener("hashchange", () => {
   if (location.hash === "#main") return;
   show();
+  scrollTo(0, 0);
   main.focus({ preventScroll: true });
 });
 hear(notices);
