@@ -31,7 +31,7 @@ from echelon.hub.storage.store import Change
 _NODES = (NodeShape(), NodeShape(), NodeShape())
 _STARTS = 20.0  # seconds, of every pod
 _APART = 8.0  # what is nearer to each other happened at one moment
-_BAD = "bad"
+_BEGINS = 299.0  # seconds after the start of the cluster: before the change, and after all that was there has started
 
 
 @dataclass(frozen=True)
@@ -47,38 +47,54 @@ class Event:
 Turn: TypeAlias = tuple[set[int], set[str], int]  # replicas, pods that go, and how many are made
 
 
-def draw(seed: int) -> tuple[JSONObject, JSONObject]:
-    """Return a set, and what becomes of it."""
+@dataclass(frozen=True)
+class Draw:
+    """A set, what becomes of it, and of what no new pod starts: all of it, a replica, or a clique of a replica."""
+
+    before: JSONObject
+    after: JSONObject
+    failing: str = ""
+
+    @property
+    def script(self) -> Script:
+        """What keeps these pods from starting."""
+        return Script((ImageError(_BEGINS, image="*", pod=f"{self.failing}-*"),)) if self.failing else Script()
+
+
+def draw(seed: int) -> Draw:
     random = Random(f"set plan {seed}")  # noqa: S311 - repeatable on purpose
     strategy = random.choice(["", "", "RollingRecreate", "OnDelete"])
-    sizes = [random.randint(1, 3) for _ in range(3)]
-    least = [random.randint(1, size) for size in sizes]
     rolling = [{"maxUnavailable": random.randint(1, 2), "progressDeadline": "3m"} for _ in range(4)]
-    replicas = random.randint(1, 4)
     grouped = random.random() < 0.6
 
-    def made(images: list[str], replicas: int, sizes: list[int]) -> JSONObject:
+    def made(images: list[str], replicas: int, sizes: list[int], rows: int) -> JSONObject:
         names = ("alone", "first", "second")
         cliques = [
             clique(
-                name, size, image, minAvailable=min(few, size), template={"rollingUpdate": how} if not grouped else {}
+                name, size, image, minAvailable=few, template={"rollingUpdate": how} if not grouped else {}
             )
             for name, size, few, image, how in zip(names, sizes, least, images, rolling, strict=False)
         ]
         if grouped:
             cliques[0]["rollingUpdate"] = rolling[0]
-            both = {**group("pair", "first", "second", replicas=2), "rollingUpdate": rolling[3]}
+            both = {**group("pair", "first", "second", replicas=rows), "rollingUpdate": rolling[3]}
             return set_of(*cliques, replicas=replicas, strategy=strategy, podCliqueScalingGroups=[both])
         return set_of(*cliques, replicas=replicas, strategy=strategy)
 
-    before = made(["v1"] * 3, replicas, sizes)
+    sizes, replicas = [random.randint(1, 3) for _ in range(3)], random.randint(1, 4)
     images = ["v2" if random.random() < 0.6 else "v1" for _ in range(3)]
-    if random.random() < 0.25:
-        images = [_BAD if image == "v2" else image for image in images]
-    other = replicas
-    if random.random() < 0.3 or images == ["v1"] * 3:
+    other, rows, changed = replicas, 2, list(sizes)
+    if random.random() < 0.3:
+        changed[random.randrange(3)] = random.randint(1, 4)
+    least = [random.randint(1, min(pair)) for pair in zip(sizes, changed, strict=True)]  # nobody may change that
+    if grouped and random.random() < 0.3:
+        rows = random.choice([1, 3])
+    if random.random() < 0.3 or (images, changed, rows) == (["v1"] * 3, sizes, 2):
         other = random.choice([each for each in range(1, 6) if each != replicas])
-    return before, made(images, other, sizes)
+    first = "pair-0-first" if grouped else "first"
+    some = f"w-{random.randrange(max(replicas, other))}"
+    failing = random.choice(["", "", "", "w", some, some, f"{some}-alone", f"{some}-{first}"])
+    return Draw(made(["v1"] * 3, replicas, sizes, 2), made(images, other, changed, rows), failing)
 
 
 def observer(events: list[Event], today: frozenset[str], now: Callable[[], float]) -> Callable[[Change], None]:
@@ -115,15 +131,13 @@ def turns_of(events: Iterable[Event]) -> list[Turn]:
     return found
 
 
-async def lived(world: CliqueWorld, seed: int) -> tuple[RolloutPlan, list[Turn], set[str]]:
-    before, after = draw(seed)
+async def lived(world: CliqueWorld, drawn: Draw) -> tuple[RolloutPlan, list[Turn], set[str]]:
     world.start()
-    await world.apply(before)
+    await world.apply(drawn.before)
     await world.settle(300)
-    wanted: JSONObject = {**POD_CLIQUE_SET.type_meta, "metadata": {"name": "w", "namespace": NS}, "spec": after}
+    wanted: JSONObject = {**POD_CLIQUE_SET.type_meta, "metadata": {"name": "w", "namespace": NS}, "spec": drawn.after}
     change = [Document("change.yaml", wanted, POD_CLIQUE_SET)]
-    bad = frozenset({"w"}) if _BAD in str(after) else frozenset[str]()
-    assumed = Assumptions(timedelta(seconds=_STARTS), failing=bad)
+    assumed = Assumptions(timedelta(seconds=_STARTS), failing=frozenset({drawn.failing} - {""}))
     plan = await make_plan(
         world.client, HubAdmission(world.client, frozenset()), change, running().clock.now(), assumed
     )
@@ -131,19 +145,21 @@ async def lived(world: CliqueWorld, seed: int) -> tuple[RolloutPlan, list[Turn],
     events: list[Event] = []
     now = running().time
     world.member.cluster.store.on_commit(observer(events, frozenset(world.names()), now))
-    await world.respec(after)
+    await world.respec(drawn.after)
     await asyncio.sleep(found.forecast.ends.total_seconds() + 120)
     status = (await world.set()).status
     return found, turns_of(events), set(status.outdated_pods or ())
 
 
 def check(seed: int) -> int:
+    drawn = draw(seed)
+
     async def main() -> tuple[RolloutPlan, list[Turn], set[str]]:
-        async with clique_world(_NODES, Pace(start=_STARTS, spread=0.0), Script((ImageError(image=_BAD),))) as world:
-            return await lived(world, seed)
+        async with clique_world(_NODES, Pace(start=_STARTS, spread=0.0), drawn.script) as world:
+            return await lived(world, drawn)
 
     plan, turns, outdated = run(main(), seed)
-    told = (f"seed {seed}", plan.forecast, turns)
+    told = (f"seed {seed}", drawn, plan.forecast, turns)
     predicted = [(set(each.replicas), set(each.gone), each.made) for each in plan.forecast.waves]
     assert predicted == turns, told
     assert set(plan.forecast.outdated) == outdated, told

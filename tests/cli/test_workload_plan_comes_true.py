@@ -44,6 +44,7 @@ from echelon.hub.storage.store import Change
 from echelon.kube.client import EventType
 
 _REST = 600.0
+_SOAK, _DEADLINE = 120.0, 600.0
 _ENDING = "deletionTimestamp"
 _PROPAGATION = "policy.karmada.io/v1alpha1"
 _VERSIONS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "CloneSet": "apps.kruise.io/v1alpha1"}
@@ -55,6 +56,13 @@ class Draw:
     before: list[JSONObject]
     change: list[JSONObject]
     bad: frozenset[str]
+    soaks: bool
+
+    @property
+    def waits(self) -> tuple[float, ...]:
+        """What may be waited for when no pod changes any more: soaks of groups, and for what failed a deadline."""
+        soaks = [_SOAK * each for each in range(6 if self.soaks else 1)]
+        return *soaks, *(_DEADLINE + each for each in soaks if self.bad)
 
     @property
     def image(self) -> str:
@@ -130,9 +138,11 @@ def draw(seed: int) -> Draw:
     grouped = {"groupStrategy": {"clustersPerDecisionGroup": random.choice([1, 2])}}
     before = fleet(labels, predicates=predicates, decisionStrategy=grouped)
     meta: JSONObject = {}
+    soak = ""
     if random.random() < 0.5:
+        soak = random.choice(["0", "2m"])
         settings = {
-            "minSuccessTime": random.choice(["0", "2m"]),
+            "minSuccessTime": soak,
             "progressDeadline": "10m",
             "maxFailures": random.choice([0, 1]),
         }
@@ -161,7 +171,7 @@ def draw(seed: int) -> Draw:
     random.shuffle(change)
     changes_image = any(each["kind"] == kind and _image_of(each) == "web:2" for each in change)
     bad = frozenset(random.sample(names, random.choice([0, 0, 0, 1]) if changes_image else 0))
-    return Draw([*before, first, bound, *others], change, bad)
+    return Draw([*before, first, bound, *others], change, bad, soak == "2m")
 
 
 def _image_of(workload: JSONObject) -> str:
@@ -233,11 +243,10 @@ def _cluster(work: JSONObject) -> str:
     return str(work["metadata"]["namespace"]).removeprefix("karmada-es-")
 
 
-def predicted(plan: RolloutPlan | None) -> list[frozenset[str]]:
+def predicted(plan: RolloutPlan | None) -> dict[str, float]:
     if plan is None:
-        return []
-    starts = {name: wave.after.total_seconds() for wave in plan.forecast.waves for name in wave.clusters}
-    return waves_of(starts, APART)
+        return {}
+    return {name: wave.after.total_seconds() for wave in plan.forecast.waves for name in wave.clusters}
 
 
 def check(seed: int) -> None:
@@ -249,9 +258,13 @@ def check(seed: int) -> None:
         loop.close()
     told: Any = (f"seed {seed}", drawn.change, plan.forecast if plan is not None else None, lived)
     begun = {name: at for name, at in lived.starts.items() if name not in lived.removed}
-    assert predicted(plan) == waves_of(begun, APART), told
+    starts = predicted(plan)
+    assert waves_of(starts, APART) == waves_of(begun, APART), told
+    assert all(abs(starts[name] - at) < APART for name, at in begun.items()), told
     assert set(plan.forecast.removed if plan is not None else ()) == lived.removed, told
     if plan is not None and plan.forecast.pods is not None:
+        later = plan.forecast.ends.total_seconds() - lived.ends  # what is waited for after the last pod
+        assert any(abs(later - each) < APART for each in drawn.waits), told
         ends: Ends = {each.cluster: (each.pods, each.updated) for each in plan.forecast.pods.clusters if each.pods}
         assert ends == lived.left, told
 

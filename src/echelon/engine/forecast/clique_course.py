@@ -20,7 +20,7 @@ from echelon.engine.forecast.model import ALL_WELL, Assumptions, Ending, Forecas
 from echelon.engine.forecast.objects import Objects, condition
 from echelon.engine.plan import Plan
 from echelon.engine.pod_clique.accepting import NotAccepted
-from echelon.engine.pod_clique.names import REPLICA_INDEX
+from echelon.engine.pod_clique.names import CLIQUE, REPLICA_INDEX
 from echelon.engine.pod_clique.outdated import outdated_pods, stand
 from echelon.engine.pod_clique.plan import plan
 from echelon.engine.pod_clique.pod_facts import read_pod
@@ -38,7 +38,8 @@ def forecast_set(
 ) -> Forecast:
     """Tell what a set will do. `documents` are the set, its cliques, groups, gangs, pods and revisions.
 
-    A set that is assumed to fail, or one of its replicas (`NAME-INDEX`), makes pods that never become ready.
+    A set that is assumed to fail, one of its replicas (`NAME-INDEX`) or one of their cliques, makes pods that never
+    become ready.
     """
     return _Course(Objects(documents), now, assumed).run()
 
@@ -101,7 +102,8 @@ class _Course:
         said: JSONObject = {"phase": "Running", "conditions": [scheduled]}
         self._objects.patch(POD, name, meta["namespace"], {"spec": {"nodeName": "foreseen"}, "status": said})
         failing = self._assumed.failing | self._assumed.silent
-        if name in self._today or failing.isdisjoint((self._name, f"{self._name}-{_replica(body)}")):
+        clique = (meta.get("labels") or {}).get(CLIQUE, "")
+        if name in self._today or failing.isdisjoint((self._name, f"{self._name}-{_replica(body)}", clique)):
             self._due[name] = self._clock + self._assumed.takes
 
     def _wait(self, planned: Plan) -> bool:

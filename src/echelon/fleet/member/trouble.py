@@ -41,9 +41,10 @@ class CrashLoop(_Span):
 
 @dataclass(frozen=True)
 class ImageError(_Span):
-    """Images that match cannot be pulled."""
+    """Images that match cannot be pulled, by pods whose name matches."""
 
     image: str = "*:bad*"
+    pod: str = "*"
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ class Script:
         slow = [t for t in self.troubles if isinstance(t, SlowStart) and t.holds(at) and _concerns(t.image, given)]
         return max((each.factor for each in slow), default=1.0)
 
-    def bad_image(self, images: Iterable[str], at: float) -> str:
-        """Return the first image that cannot be pulled now; empty when all can."""
-        errors = [t for t in self.troubles if isinstance(t, ImageError) and t.holds(at)]
+    def bad_image(self, images: Iterable[str], at: float, pod: str) -> str:
+        """Return the first image that a pod cannot pull now; empty when it can pull all."""
+        errors = [t for t in self.troubles if isinstance(t, ImageError) and t.holds(at) and fnmatchcase(pod, t.pod)]
         return next((image for image in images if any(fnmatchcase(image, t.image) for t in errors)), "")
 
     def crash(self, images: Iterable[str], at: float) -> CrashLoop | None:

@@ -46,7 +46,7 @@ def _trouble(context: MemberContext, pod: PodView, obj: JSONObject, number: int)
     container, now, at = init_containers.of(obj)[number], context.cluster.timestamp(), context.elapsed()
     images = (container.get("image") or "",)
     attempt = context.pod_timers.attempts.get(pod.uid, 0)
-    if image := context.script.bad_image(images, at):
+    if image := context.script.bad_image(images, at, pod.name):
         context.pod_timers.attempts[pod.uid] = attempt + 1
         status = init_containers.held_up(obj, number, *containers.pull_error(image, attempt), now)
         return status, ("initialize", containers.backoff(attempt))

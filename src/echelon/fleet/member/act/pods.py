@@ -82,7 +82,7 @@ async def _initialized(context: MemberContext, entry: Entry, pod: PodView) -> No
 async def _start(context: MemberContext, entry: Entry, pod: PodView) -> None:
     obj, now, at = entry.object, context.cluster.timestamp(), context.elapsed()
     images = containers.images_of(obj)
-    if image := context.script.bad_image(images, at):
+    if image := context.script.bad_image(images, at, pod.name):
         await _fail_to_pull(context, entry, pod, image)
         return
     context.pod_timers.attempts.pop(pod.uid, None)
