@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import errno
 import ipaddress
 import logging
@@ -12,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from aiohttp import web
@@ -342,17 +344,20 @@ def memory_cluster(
 async def bootstrap(cluster: LogicalCluster) -> None:
     """Make what every cluster has: the system namespaces, roles and bindings."""
     request = Request(ROOT, field_manager="echelon")
-    wanted: list[JSONObject] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES
-    ]
-    for body in [*wanted, *bootstrap_objects()]:
+    for body in _born_with():
         group, _, version = body["apiVersion"].rpartition("/")
         resource = cluster.catalogue.of_kind(group, version, body["kind"])
         if resource is None:
             raise LookupError(f"{body['kind']} is not served")
         target = Target(resource)
         if cluster.store.latest(Key(resource.stored_as, "", body["metadata"]["name"])) is None:
-            await create(cluster, target, body, request)
+            await create(cluster, target, copy.deepcopy(body), request)
+
+
+@cache  # a thousand clusters begin in one process, most of them with all of it
+def _born_with() -> tuple[JSONObject, ...]:
+    wanted = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES]
+    return (*wanted, *bootstrap_objects())
 
 
 def uid_of(cluster: LogicalCluster, key: Key) -> str | None:

@@ -199,8 +199,10 @@ class BoundClusters:
             first = self._away.get(name) or now
             self._away[name] = min(_added(each.time_added) or first for each in taints)
         elif self._away.pop(name, None) is not None and cluster is not None:
-            self._back = {name: since for name, since in self._back.items() if now - since < RETURN}
+            self._back.pop(name, None)  # they are in the order of their return
             self._back[name] = now
+            while now - self._back[longest := next(iter(self._back))] >= RETURN:
+                del self._back[longest]
 
 
 def _selected_by(cluster: ManagedCluster | None) -> tuple[object, ...]:

@@ -28,10 +28,19 @@ def aggregate(roles: Iterable[JSONObject]) -> dict[str, list[JSONObject]]:
     return {name: rules[name] for name in collecting if rules[name] != (by_name[name].get("rules") or [])}
 
 
+def collects(collecting: JSONObject, role: JSONObject) -> bool:
+    """Tell whether an aggregated ClusterRole has the rules of another one."""
+    labels = role["metadata"].get("labels") or {}
+    return any(_selects(selector, labels) for selector in _selectors(collecting))
+
+
+def _selectors(role: JSONObject) -> list[JSONObject]:
+    return (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+
+
 def _sources(roles: Mapping[str, JSONObject], name: str) -> list[str]:
-    selectors = roles[name]["aggregationRule"].get("clusterRoleSelectors") or []
     found: list[str] = []
-    for selector in selectors:
+    for selector in _selectors(roles[name]):
         for candidate in sorted(roles):
             labels = roles[candidate]["metadata"].get("labels") or {}
             if candidate != name and _selects(selector, labels) and candidate not in found:

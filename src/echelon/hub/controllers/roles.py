@@ -1,28 +1,45 @@
-"""Role aggregation: cluster roles whose rules are the union of others, chosen by label."""
+"""Role aggregation: cluster roles whose rules are the union of others, chosen by label.
+
+Each cluster of a fleet has roles of its own, which nobody collects. So a change of a role leads to a look at all roles
+only if it collects others, or is, or was, one that is collected.
+"""
 
 from echelon.api.base import JSONObject
-from echelon.hub.access.aggregation import aggregate
+from echelon.hub.access.aggregation import aggregate, collects
 from echelon.hub.cluster import LogicalCluster
 from echelon.hub.controllers.todo import Todo
 from echelon.hub.storage.store import Change, Key
 from echelon.hub.verbs.admission import Target
 from echelon.hub.verbs.writing import store_update
+from echelon.kube.client import EventType
 
 _CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"
 
 
 class RoleAggregator:
-    """Recomputes aggregated roles after any cluster role changed."""
+    """Recomputes aggregated roles after a cluster role changed that means something to them."""
 
     def __init__(self, cluster: LogicalCluster) -> None:
         self.cluster = cluster
         self.todo: Todo[str] = Todo(f"{cluster.title}: aggregation of cluster role", self._write)
         self._dirty = False
         self._wanted: dict[str, list[JSONObject]] = {}
+        self._collecting: dict[str, JSONObject] = {}  # by name
 
     def follow(self, change: Change) -> None:
         """Learn of a change."""
-        self._dirty |= change.entry.key.resource == _CLUSTER_ROLES
+        if change.entry.key.resource == _CLUSTER_ROLES and self._means_something(change):
+            self._dirty = True
+
+    def _means_something(self, change: Change) -> bool:
+        """Whether a role is, or was, one that collects others or that is collected."""
+        name, role, before = change.entry.key.name, change.entry.object, change.previous
+        collected_others = self._collecting.pop(name, None) is not None
+        if role.get("aggregationRule") is not None and change.type is not EventType.DELETED:
+            self._collecting[name] = role
+            return True
+        states = [role] if before is None else [role, before.object]
+        return collected_others or any(collects(each, state) for each in self._collecting.values() for state in states)
 
     async def work(self) -> None:
         """Bring aggregated roles up to date."""
