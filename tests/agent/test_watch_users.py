@@ -34,3 +34,11 @@ def test_who_looks_at_an_object_is_known_until_nobody_does() -> None:
     users.watch("w1", ())
     assert users.of(one.key) == []
     assert watched.refs["Work", "w1"] == users.refs("w1") == ()
+
+
+def test_an_object_that_is_watched_under_two_versions_can_be_let_go() -> None:
+    users = WatchUsers(cast("ObjectWatches", Watched()), "Work")
+    versions = ObjectRef(V1, "shop", "a"), ObjectRef(V2, "shop", "a")
+    users.watch("w", versions)
+    assert users.watch("w", ()) == versions
+    assert users.of(versions[0].key) == []
