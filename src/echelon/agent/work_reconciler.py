@@ -20,9 +20,9 @@ from echelon.agent.manifest_applier import ManifestApplier
 from echelon.agent.manifest_result import ManifestResult, is_transient
 from echelon.agent.metrics import AgentMetrics
 from echelon.agent.newest_objects import NewestObjects
-from echelon.agent.object_watches import ObjectRef
 from echelon.agent.records import RecordBeingDeleted, Records
 from echelon.agent.settings import FINALIZER, HUB_MANAGER
+from echelon.agent.watch_users import WatchUsers
 from echelon.agent.work_state import (
     WorkState,
     differ_in_messages,
@@ -73,14 +73,13 @@ class WorkReconciler:
         self._states: dict[str, WorkState] = {}
         self._metrics = AgentMetrics.of(context.metrics)
         self._metrics.show_works(context.cluster, lambda: [each.is_applied for each in self._states.values()])
-        self._refs: dict[str, tuple[ObjectRef, ...]] = {}  # by work
-        self._users: dict[ResourceKey, set[str]] = {}
+        self._users = WatchUsers(context.object_watches, MANIFEST_WORK.kind)
         self._fully_recorded: set[str] = set()  # whose records list everything that was ever applied for them
         self._finalizing: dict[str, str] = {}  # uids of works whose deletion the hub has confirmed, by name
 
     def users(self, key: ResourceKey) -> Iterable[str]:
         """Return the works that have an object there."""
-        return sorted(self._users.get(key, ()))
+        return self._users.of(key)
 
     def apply_again(self, name: str) -> None:
         """Apply a work at its next reconcile, whatever it looks like."""
@@ -276,17 +275,7 @@ class WorkReconciler:
         return result.with_live(live)
 
     def _watch(self, name: str, results: Iterable[ManifestResult]) -> None:
-        for ref in self._refs.pop(name, ()):
-            if users := self._users.get(ref.key):
-                users.discard(name)
-                if not users:
-                    del self._users[ref.key]
-        refs = tuple(each.ref for each in results if each.ref is not None)
-        for ref in refs:
-            self._users.setdefault(ref.key, set()).add(name)
-        if refs:
-            self._refs[name] = refs
-        self._watches.watch((MANIFEST_WORK.kind, name), refs)
+        self._users.watch(name, (each.ref for each in results if each.ref is not None))
 
     def _seconds_to_next_look(self, state: WorkState) -> float:
         first = min(state.apply_at, state.outdated_at, state.repair_due)

@@ -9,6 +9,7 @@ import msgspec
 from echelon.api.base import JSONObject
 from echelon.api.placement import PLACEMENT, PLACEMENT_DECISION, Placement, PlacementDecision
 from echelon.api.printing import human_duration
+from echelon.api.times import format_micro_time, parse_time
 from echelon.cli import placement_views as views
 from echelon.cli.columns import print_columns
 from echelon.cli.connection import Connection
@@ -92,7 +93,7 @@ def _row(each: Placement, now: datetime, *, wide: bool) -> list[object]:
     ]
     if wide:
         groups = each.status.decision_groups
-        made = datetime.fromisoformat(each.metadata.creation_timestamp) if each.metadata.creation_timestamp else now
+        made = parse_time(each.metadata.creation_timestamp) or now
         row += [len(groups), sum(len(group.decisions) for group in groups)]
         row += [each.spec.decision_strategy.update_strategy.type, human_duration(int((now - made).total_seconds()))]
     return row
@@ -120,7 +121,7 @@ async def _explain(connection: Connection, name: str, namespace: str, clusters: 
 
 
 async def _regroup(connection: Connection, name: str, namespace: str) -> None:
-    request = datetime.now(UTC).isoformat(timespec="microseconds")
+    request = format_micro_time(datetime.now(UTC))
     async with connection.open() as client:
         body = {"metadata": {"annotations": {REGROUP_ANNOTATION: request}}}
         await client.patch(PLACEMENT, name, MergePatch(body), namespace)

@@ -17,7 +17,7 @@ from echelon.api.controller_revisions import CONTROLLER_REVISION
 from echelon.api.core import POD
 from echelon.api.grove import POD_CLIQUE, POD_CLIQUE_SCALING_GROUP, POD_CLIQUE_SET
 from echelon.api.kinds import Kind
-from echelon.api.times import format_time
+from echelon.api.times import format_time, parse_time
 from echelon.api.work import APPLIED_MANIFEST_WORK
 from echelon.engine.conditions import find_condition
 from echelon.engine.pod_clique import revisions as stored
@@ -139,7 +139,7 @@ def draw_set(found: CliqueSet, revision: str, now: datetime) -> Picture:
     on_delete = reading.spec is not None and reading.spec.on_delete
     state, message = _state(found, standing)
     present = stored.present(reading.revisions, revision)
-    made = datetime.fromisoformat(meta.creation_timestamp) if meta.creation_timestamp else now
+    made = parse_time(meta.creation_timestamp) or now
     counts: Counter[str] = Counter()
     for replica in standing.replicas:
         for clique in replica.everything:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from echelon.api.base import JSONObject
-from echelon.api.times import format_time
+from echelon.api.times import format_time, parse_time
 from echelon.engine.placement.decisions import GroupKey
 from echelon.engine.rollout import conditions
 from echelon.engine.rollout.conditions import ROLLED_OUT, missing_group, unbound_clusters
@@ -191,7 +191,7 @@ def draw(subject: Subject, objects: _Objects, now: datetime, *, recalls: bool = 
         counts.update(group.counts)
     state, message = _state(rollout, recalls=recalls)
     meta = subject.metadata
-    made = datetime.fromisoformat(meta.creation_timestamp) if meta.creation_timestamp else now
+    made = parse_time(meta.creation_timestamp) or now
     return Picture(
         meta.namespace,
         meta.name,

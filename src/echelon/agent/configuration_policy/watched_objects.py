@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from echelon.agent.object_watches import ObjectRef, ObjectWatches
+from echelon.agent.watch_users import WatchUsers
 from echelon.api.configuration_policy import CONFIGURATION_POLICY
 from echelon.api.kinds import Kind
 from echelon.api.namespaces import NAMESPACE
@@ -51,33 +52,22 @@ class WatchedObjects:
 
     def __init__(self, watches: ObjectWatches) -> None:
         self._watches = watches
-        self._refs: dict[str, tuple[ObjectRef, ...]] = {}  # by policy
-        self._users: dict[ResourceKey, set[str]] = {}
+        self._users = WatchUsers(watches, CONFIGURATION_POLICY.kind)
 
     def watch(self, policy: str, refs: Iterable[ObjectRef]) -> bool:
         """Watch this for a policy, and nothing else; return whether it was about all of that before."""
-        before = self._refs.pop(policy, ())
-        for ref in before:
-            users = self._users[ref.key]
-            users.discard(policy)
-            if not users:
-                del self._users[ref.key]
-        if wanted := tuple(dict.fromkeys(refs)):
-            self._refs[policy] = wanted
-            for ref in wanted:
-                self._users.setdefault(ref.key, set()).add(policy)
-        self._watches.watch((CONFIGURATION_POLICY.kind, policy), wanted)
-        return set(wanted) <= set(before)
+        before = self._users.watch(policy, refs)
+        return set(self._users.refs(policy)) <= set(before)
 
     def is_complete(self, policy: str) -> bool:
         """Whether every change of what a policy looks at is heard of."""
-        return all(self._watches.is_watched(each) for each in self._refs.get(policy, ()))
+        return all(self._watches.is_watched(each) for each in self._users.refs(policy))
 
     def interested(self, key: ResourceKey) -> set[str]:
         """Return the policies that look at an object."""
         group, plural, namespace, name = key
         places = {(namespace, name), ("", name), (namespace, ""), ("", "")}
-        return {user for place in places for user in self._users.get((group, plural, *place), ())}
+        return {user for place in places for user in self._users.of((group, plural, *place))}
 
     def get(self, request: Get) -> Any:
         """Return what is known of an object, as `ObjectWatches.cached` does."""

@@ -16,6 +16,7 @@ from echelon.agent.discovery import UnknownKind
 from echelon.agent.newest_objects import NewestObjects
 from echelon.agent.object_watches import ObjectRef
 from echelon.agent.settings import HUB_MANAGER
+from echelon.agent.watch_users import WatchUsers
 from echelon.agent.workload.children import Children
 from echelon.agent.workload.pushes import Pushed, Pushes, unknown_kind
 from echelon.agent.workload.telling import LiveObject, Telling
@@ -84,15 +85,14 @@ class WorkloadReconciler:
         self._wake = wake
         self._inherited = inherited
         self._states: dict[str, _State] = {}
-        self._refs: dict[str, ObjectRef] = {}  # by work
-        self._users: dict[ResourceKey, set[str]] = {}
+        self._users = WatchUsers(context.object_watches, WORK.resource)
         self._claimed: dict[
             str, tuple[str, bool]
         ] = {}  # by name: which work the hub has confirmed, and if it is ending
 
     def object_changed(self, key: ResourceKey) -> None:
         """Hear that an object on the cluster has changed."""
-        for name in sorted(self._users.get(key, ())):
+        for name in self._users.of(key):
             self._stir(name)
 
     def reported(self, work: Work) -> None:
@@ -246,15 +246,7 @@ class WorkloadReconciler:
         return await self._pushes.remove(push, ref, keep=bool(work.spec.preserve_resources_on_deletion))
 
     def _watch(self, name: str, ref: ObjectRef | None) -> None:
-        before = self._refs.pop(name, None)
-        if before is not None:
-            self._users[before.key].discard(name)
-            if not self._users[before.key]:
-                del self._users[before.key]
-        if ref is not None:
-            self._refs[name] = ref
-            self._users.setdefault(ref.key, set()).add(name)
-        self._watches.watch((WORK.resource, name), () if ref is None else (ref,))
+        self._users.watch(name, () if ref is None else (ref,))
 
     def _stir(self, name: str) -> None:
         """Look at a work soon, and not too often."""

@@ -13,7 +13,7 @@ import msgspec
 from echelon.api.grovestatus import LastError, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate
 from echelon.api.meta import Condition
 from echelon.api.times import format_time
-from echelon.engine.conditions import ConditionStamp, find_condition
+from echelon.engine.conditions import ConditionStamp, find_condition, set_condition
 from echelon.engine.pod_clique.names import CLIQUE, MANAGED_BY, OPERATOR, PART_OF
 from echelon.engine.pod_clique.pod_facts import EPOCH
 from echelon.engine.pod_clique.standing import POD_REFUSED, CliqueStanding, refusal_text
@@ -37,12 +37,9 @@ def say(before: Sequence[Condition], word: Condition, since: str = "") -> list[C
 
     A condition that was never said before has been what it is since `since`.
     """
-    known = find_condition(before, word.type)
-    if known is None:
-        return [*before, msgspec.structs.replace(word, last_transition_time=since or word.last_transition_time)]
-    if known.status == word.status:
-        word = msgspec.structs.replace(word, last_transition_time=known.last_transition_time)
-    return list(before) if word == known else [word if each is known else each for each in before]
+    if since and find_condition(before, word.type) is None:
+        word = msgspec.structs.replace(word, last_transition_time=since)
+    return set_condition(before, word)
 
 
 def unsay(before: Sequence[Condition], kind: str) -> list[Condition]:
