@@ -97,3 +97,13 @@ def test_the_end_of_a_rollout_and_what_stops_it_are_important() -> None:
         "RolloutContinues": False,
         "RolloutComplete": True,
     }
+
+
+def test_an_end_is_told_in_a_sentence() -> None:
+    for clusters, said in ((["a"], "1 cluster has revision"), (["a", "b"], "2 clusters have revision")):
+        world = World.of([("", clusters)])
+        world.settle()
+        world.finish()
+        world.settle()
+        [note] = [each.note for each in world.events if each.reason == "RolloutComplete"]
+        assert note.startswith(said)

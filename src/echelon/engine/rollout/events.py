@@ -65,7 +65,7 @@ def announcements(rollout: Rollout, *, recorded: bool = True) -> list[Emit]:
     done = before.get(ROLLED_OUT)
     if rollout.complete and not rollout.all_had_it and done is not None and done.status != "True":
         count = sum(len(ref.cluster_decisions) for ref in rollout.references)
-        note = f"{count} clusters have revision {rollout.revision}"
+        note = f"{count} {'cluster has' if count == 1 else 'clusters have'} revision {rollout.revision}"
         events.append(told("RolloutComplete", note, ends=True))
     return events
 
