@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from echelon.api.base import JSONObject
 from echelon.api.cluster import MANAGED_CLUSTER
 from echelon.api.rbac import ROLE_BINDING
 from echelon.api.work_set import MANIFEST_WORK_REPLICA_SET
@@ -258,6 +259,92 @@ def test_verbs_are_previewed_and_then_carried_out_under_the_name_of_the_person(r
             assert (await browser.post("/api/act", {**STEER, "verb": "resume"}))[0] == 200
             assert (await browser.post("/api/act", {**STEER, "verb": "explode"}))[0] == 422
             assert (await browser.post("/api/act", {**STEER, "verb": "undo", "toRevision": "1"}))[0] == 422
+
+    running.do(look(running.world))
+
+
+def soaking(image: str, deadline: str = "1h") -> JSONObject:
+    """Return a work set that soaks for an hour wherever it is, on all clusters, two after two."""
+    labels = {"app": "web"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": image}]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod},
+    }
+    strategy = {"maxConcurrency": 2, "minSuccessTime": "1h", "progressDeadline": deadline}
+    placed = {"name": "everywhere", "rolloutStrategy": {"type": "Progressive", "progressive": strategy}}
+    return {
+        "apiVersion": "work.open-cluster-management.io/v1alpha1",
+        "kind": "ManifestWorkReplicaSet",
+        "metadata": {"name": "web", "namespace": THEIRS},
+        "spec": {"placementRefs": [placed], "manifestWorkTemplate": {"workload": {"manifests": [deployment]}}},
+    }
+
+
+def test_every_verb_tells_what_it_would_do_before_it_does_it(running: Running) -> None:
+    """Promote what soaks, retry what failed, abort it, and go back: each is told, tried without an effect, and done."""
+    web = {"kind": "manifestworkreplicaset", "namespace": THEIRS, "name": "web"}
+    key = f"manifestworkreplicasets.work.open-cluster-management.io/{THEIRS}/web"
+
+    async def look(world: World) -> None:
+        client = world.local.hub.client()
+
+        async def annotations() -> dict[str, str]:
+            return (await client.get(MANIFEST_WORK_REPLICA_SET, "web", THEIRS)).metadata.annotations
+
+        async with world.visitor() as browser:
+            await browser.sign_in(token=world.token)
+
+            async def until(state: str, count: int) -> None:
+                def holds(feed: Feed) -> bool:
+                    return feed.tables.get("rollouts", {}).get(key, {}).get("counts", {}).get(state, 0) >= count
+
+                await browser.follow(holds)
+
+            async def told(verb: str, **more: Any) -> JSONObject:
+                before = await annotations()
+                status, found = await browser.post("/api/preview", {**web, "verb": verb, **more})
+                assert status == 200, found
+                assert await annotations() == before, f"the preview of {verb} has written"
+                return dict(found)
+
+            async def done(verb: str, **more: Any) -> None:
+                status, found = await browser.post("/api/act", {**web, "verb": verb, **more})
+                assert status == 200, found
+
+            await world.apply(soaking("web:1"))
+            await until("soaking", 2)
+            found = await told("promote")
+            assert (len(found["clusters"]), found["about"]) == (2, "soak, and count as done at once")
+            assert len(found["starts"]) == 2
+            assert set(found["starts"]).isdisjoint(found["clusters"])
+            await done("promote")
+            await until("done", 2)
+            await until("soaking", 2)
+            await done("promote")
+            await until("done", 4)
+
+            changed = MergePatch({"spec": soaking("web:bad", deadline="1s")["spec"]})
+            await client.patch(MANIFEST_WORK_REPLICA_SET, "web", changed, THEIRS)
+            await until("timed out", 2)
+            found = await told("retry")
+            assert (len(found["clusters"]), found["about"]) == (2, "failed, and are tried again")
+            await done("retry")
+            found = await told("abort")
+            assert (len(found["clusters"]), found["about"]) == (2, "have this revision; put back: revision 1")
+            assert found["state"] in ("aborted", "going back")
+            await done("abort")
+            await until("done", 4)
+            found = await told("undo", toRevision=1)
+            assert (len(found["clusters"]), found["to_revision"]) == (4, 1)
+            assert found["about"] == "all get revision 1, wave by wave as any change"
+            await done("undo", toRevision=1)
+            stored = await client.get(MANIFEST_WORK_REPLICA_SET.untyped(), "web", THEIRS)
+            (manifest,) = stored["spec"]["manifestWorkTemplate"]["workload"]["manifests"]
+            assert manifest["spec"]["template"]["spec"]["containers"][0]["image"] == "web:1"
+        await client.delete(MANIFEST_WORK_REPLICA_SET, "web", THEIRS)
 
     running.do(look(running.world))
 
