@@ -1,4 +1,4 @@
-"""A template that changes with who is chosen for it begins where it is to stay, and waits for that no longer than it must."""
+"""A template that changes with who is chosen for it begins where it is to stay, and waits no longer than it must."""
 
 import asyncio
 

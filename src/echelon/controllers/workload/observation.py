@@ -53,7 +53,6 @@ from echelon.kube.cache import key_of
 from echelon.kube.freshness import Freshness
 from echelon.kube.informer import Informer
 
-
 # Who makes bindings collects changes for a second, and waits for placements a little longer.
 LONGEST_SETTLING = timedelta(seconds=5)
 
