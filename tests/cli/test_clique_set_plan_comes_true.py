@@ -70,9 +70,7 @@ def draw(seed: int) -> Draw:
     def made(images: list[str], replicas: int, sizes: list[int], rows: int) -> JSONObject:
         names = ("alone", "first", "second")
         cliques = [
-            clique(
-                name, size, image, minAvailable=few, template={"rollingUpdate": how} if not grouped else {}
-            )
+            clique(name, size, image, minAvailable=few, template={"rollingUpdate": how} if not grouped else {})
             for name, size, few, image, how in zip(names, sizes, least, images, rolling, strict=False)
         ]
         if grouped:

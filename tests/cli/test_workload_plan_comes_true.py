@@ -135,7 +135,8 @@ def draw(seed: int) -> Draw:
         labels[names[-1]]["in"] = "no"
     chosen = {"matchLabels": {"in": "yes"}}
     predicates = [{"requiredClusterSelector": {"labelSelector": chosen}}]
-    grouped = {"groupStrategy": {"clustersPerDecisionGroup": random.choice([1, 2])}}
+    size = random.choice([1, 2])
+    grouped = {"groupStrategy": {"clustersPerDecisionGroup": size}}
     before = fleet(labels, predicates=predicates, decisionStrategy=grouped)
     meta: JSONObject = {}
     soak = ""
@@ -156,11 +157,11 @@ def draw(seed: int) -> Draw:
     image = "web:2" if random.random() < 0.75 else "web:1"
     change: list[JSONObject] = []
     if random.random() < 0.4:
-        for name in random.sample(names, random.choice([1, 1, 2])):
-            change.append(cluster(name, **{"in": "no" if labels[name]["in"] == "yes" else "yes"}))
+        moved = random.sample(names, random.choice([1, 1, 2]))
+        change += [cluster(name, **{"in": "no" if labels[name]["in"] == "yes" else "yes"}) for name in moved]
     if meta and random.random() < 0.15:
-        grouped = {"groupStrategy": {"clustersPerDecisionGroup": 3 - grouped["groupStrategy"]["clustersPerDecisionGroup"]}}
-        change.append(fleet({}, predicates=predicates, decisionStrategy=grouped)[-1])
+        regrouped = {"groupStrategy": {"clustersPerDecisionGroup": 3 - size}}
+        change.append(fleet({}, predicates=predicates, decisionStrategy=regrouped)[-1])
     if random.random() < 0.25:
         replicas = max(1, replicas + random.choice([-3, -1, 2, 4]))
     if random.random() < 0.1:

@@ -1,4 +1,4 @@
-"""A template that changes with who is chosen for it begins where it is to stay, and waits for that no longer than it must."""
+"""A template that changes with who is chosen for it begins where it is to stay, and waits no longer than it must."""
 
 import asyncio
 
@@ -76,6 +76,9 @@ def test_it_waits_for_a_placement_that_is_about_to_decide() -> None:
         world.hub.start("placement")
         world.start()
         await world.finish()
+        groups = {"groupStrategy": {"clustersPerDecisionGroup": 1}}
+        await world.hub.patch(PLACEMENT, "p", {"spec": {"decisionStrategy": groups}}, NS)
+        await world.settle(0.5)  # its decisions were just written, so that it lets a second pass before the next ones
         assert ("c1", "web:2") not in await change_both(world, template_first=False)
         assert world.pods() == {"c2": "0/0, 3/3", "c3": "0/0, 3/3"}
 

@@ -126,7 +126,7 @@ def test_whatever_comes_a_binding_comes_to_rest_and_is_the_same_as_one_made_anew
         fresh = settled(PropagationView(DEPLOYMENT, source, None, claims, clusters))
         expected = dict(fresh.metadata.annotations)
         if number and (clusters.restless or (clusters.doubt == UNSETTLED and had and claims.metadata.name != "g")):
-            expected[TEMPLATE_GENERATION] = seen  # who carries the binding out waits for clusters that are chosen for it
+            expected[TEMPLATE_GENERATION] = seen  # who carries it out waits for clusters chosen for it
         assert binding.metadata.annotations == expected
         assert binding.spec.placement in (placement, fresh.spec.placement)
         assert binding.spec.suspension == fresh.spec.suspension

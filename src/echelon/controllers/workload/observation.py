@@ -50,9 +50,9 @@ from echelon.engine.workload.subject import ALL_AT_ONCE
 from echelon.engine.workload.view import StoredLedger, WorkloadView, read_ledger, read_revision
 from echelon.engine.workload.works import WorkView, owner_of, read_work
 from echelon.kube.cache import key_of
+from echelon.kube.clock import Clock
 from echelon.kube.freshness import Freshness
 from echelon.kube.informer import Informer
-
 
 # Who makes bindings collects changes for a second, and waits for placements a little longer.
 LONGEST_SETTLING = timedelta(seconds=5)
@@ -83,6 +83,8 @@ class WorkloadObserver:
         failures: WriteFailures,
         reader: ConsistentReader,
         settings: ControllerSettings,
+        *,
+        clock: Clock,
     ) -> None:
         self.freshness = Freshness((caches.bindings, caches.placements, caches.decisions))
         self._caches = caches
@@ -90,6 +92,7 @@ class WorkloadObserver:
         self._references = References(indexes.decisions, reader, self.freshness)
         self._failures = failures
         self._settings = settings
+        self._clock = clock
         self._ledgers: dict[Key, tuple[str, StoredLedger]] = {}  # with the version that they were read from
         self._unseen: dict[Key, datetime] = {}  # since when the maker of a binding has not seen the template
 
@@ -135,7 +138,7 @@ class WorkloadObserver:
             max_removals=self._settings.max_removals,
             works_behind=newer(found.metadata.resource_version, caches.works.reached),
             adopts=self._settings.adopt_bindings,
-            settling=self._settling(key, found, template, now),
+            settling=self._settling(key, now),
             confirmed=confirmed,
         )
         losing = [works[each].uid for each in departed & works.keys() if works[each].terminating is None]
@@ -171,18 +174,23 @@ class WorkloadObserver:
             )
         return self._caches.templates.get(resource)
 
-    def _settling(
-        self, key: Key, binding: ResourceBinding, template: JSONObject | None, now: datetime
-    ) -> timedelta | None:
-        """Return how long to wait for clusters that are chosen for the present template, if they were for another.
+    def note(self, key: Key) -> None:
+        """Note since when the clusters of a binding are chosen for another template than the present one."""
+        binding = self._caches.bindings.get(key)
+        template = self._template(key, binding.spec.resource)[0] if binding is not None else None
+        if binding is None or template is None or not is_made_here(binding) or has_seen(binding, template):
+            self._unseen.pop(key, None)
+        else:
+            self._unseen.setdefault(key, self._clock.now())
+
+    def _settling(self, key: Key, now: datetime) -> timedelta | None:
+        """Return how long to wait for clusters that are chosen for the present template.
 
         What begins at once would begin on clusters that the same change may take out, and spend the budget there. Who
         makes the binding needs a moment; that it is not at work stops nobody for long.
         """
-        if template is None or not is_made_here(binding) or has_seen(binding, template):
-            self._unseen.pop(key, None)
-            return None
-        left = self._unseen.setdefault(key, now) + LONGEST_SETTLING - now
+        since = self._unseen.get(key)
+        left = since + LONGEST_SETTLING - now if since is not None else timedelta()
         return left if left > timedelta() else None
 
     def _ledger(self, key: Key) -> StoredLedger | None:

@@ -23,6 +23,7 @@ from echelon.controllers.workload.claims import Claims
 from echelon.controllers.workload.meant_clusters import MeantClusters
 from echelon.controllers.workload.propagation_reconciler import Caches, Indexes, PropagationReconciler
 from echelon.controllers.workload.template_caches import PROPAGATED_KINDS, TemplateCaches, binding_of
+from echelon.controllers.workload.unrest import Unrest
 from echelon.engine.workload.hub_runs import hub_runs
 from echelon.kube.controller import Controller
 from echelon.kube.informer import Delta
@@ -64,6 +65,7 @@ def workload_propagation_controller(context: ControllerContext) -> Controller:
         MeantClusters(caches.clusters),
         BoundClusters(caches.clusters, sets, set_bindings, clock, trusted=trusted),
         DecisionCache(placements, decisions, clock, trusted=trusted),
+        Unrest(clock),
     )
     recorder = context.recorder(NAME)
 
@@ -79,7 +81,7 @@ def workload_propagation_controller(context: ControllerContext) -> Controller:
         on_answer=answered,
     )
     context.background.append(reader.run)
-    reconciler = PropagationReconciler(caches, indexes, reader, context.settings, recorder, clock)
+    reconciler = PropagationReconciler(caches, indexes, reader, context.settings, recorder)
     controller = context.controller(
         NAME,
         reconciler,

@@ -5,7 +5,7 @@ A key is that of a binding, which is named after its template.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from echelon.api.cluster import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
@@ -22,6 +22,7 @@ from echelon.controllers.settings import ControllerSettings
 from echelon.controllers.workload.claims import Claims
 from echelon.controllers.workload.meant_clusters import MeantClusters, looks
 from echelon.controllers.workload.template_caches import TemplateCaches, binding_of
+from echelon.controllers.workload.unrest import Unrest
 from echelon.engine.conditions import find_condition
 from echelon.engine.plan import NOTHING, Emit, Plan, Reference
 from echelon.engine.rollout.decisions import believed_after, may_be_torn, read_request
@@ -34,12 +35,8 @@ from echelon.engine.workload.propagation_view import PropagationView, holder_of,
 from echelon.engine.workload.selecting import Policy, claimant_of, claiming, selects_kind
 from echelon.kube.act import Failed
 from echelon.kube.cache import key_of
-from echelon.kube.clock import Clock
 from echelon.kube.errors import AlreadyExists, Conflict
 from echelon.kube.informer import Delta, Informer
-
-# A placement collects changes for a second at most, and then begins to write its decisions.
-DECIDING = timedelta(seconds=1.5)
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,7 @@ class Indexes:
     meant: MeantClusters
     bound: BoundClusters
     decided: DecisionCache
+    unrest: Unrest
 
     def verify(self) -> Iterator[str | None]:
         """Compare all of it with the caches; repair what is not the same, and yield what it was, or None to rest."""
@@ -80,15 +78,12 @@ class PropagationReconciler:
         reader: ConsistentReader,
         settings: ControllerSettings,
         recorder: QueuedRecorder,
-        clock: Clock,
     ) -> None:
         self._caches = caches
         self._indexes = indexes
         self._reader = reader
         self._settings = settings
         self._recorder = recorder
-        self._clock = clock
-        self._stirred: datetime | None = None  # when something last changed of which placements know before they decide
         self._foreign: dict[Key, object] = {}  # bindings of somebody else, with what was told of them
 
     def plan(self, key: Key, now: datetime) -> Plan:
@@ -149,7 +144,7 @@ class PropagationReconciler:
         """Follow a cluster; return the bindings to which it means something."""
         claims = self._indexes.claims
         if delta.old is None or delta.new is None or looks(delta.old) != looks(delta.new):
-            self._stir(delta)
+            self._indexes.unrest.follow(delta)
         namespaces = self._indexes.bound.cluster_changed(delta)
         claimants = self._indexes.meant.cluster_changed(delta)
         if delta.initial:
@@ -161,20 +156,20 @@ class PropagationReconciler:
 
     def set_changed(self, delta: Delta[ManagedClusterSet]) -> Iterable[Key]:
         """Follow a cluster set; return the bindings of the namespaces that may use it."""
-        self._stir(delta)
+        self._indexes.unrest.follow(delta)
         namespaces = self._indexes.bound.set_changed(delta)
         return () if delta.initial else self._indexes.claims.within(namespaces)
 
     def set_binding_changed(self, delta: Delta[ManagedClusterSetBinding]) -> Iterable[Key]:
         """Follow the binding of a cluster set; return the bindings of its namespace."""
-        self._stir(delta)
+        self._indexes.unrest.follow(delta)
         namespaces = self._indexes.bound.binding_changed(delta)
         return () if delta.initial else self._indexes.claims.within(namespaces)
 
     def placement_changed(self, delta: Delta[Placement]) -> Iterable[Key]:
         """Follow a placement; return the bindings that follow it."""
         if delta.old is None or delta.new is None or delta.old.metadata.generation != delta.new.metadata.generation:
-            self._stir(delta)
+            self._indexes.unrest.follow(delta)
         self._indexes.decided.placement_changed(delta)
         return () if delta.initial else self._placed_by((key_of(delta.object),))
 
@@ -182,17 +177,6 @@ class PropagationReconciler:
         """Follow a decision; return the bindings that follow its placement."""
         placements = self._indexes.decided.decision_changed(delta)
         return () if delta.initial else self._placed_by(placements)
-
-    def _stir(self, delta: Delta[Any]) -> None:
-        """Note that placements may be about to decide anew."""
-        if not delta.initial:
-            self._stirred = self._clock.now()
-
-    def _restless(self, now: datetime) -> timedelta | None:
-        """Return how long a placement may still be about to decide on what changed just now."""
-        if self._stirred is None or now - self._stirred >= DECIDING:
-            return None
-        return self._stirred + DECIDING - now
 
     def _placed_by(self, placements: Iterable[Key]) -> list[Key]:
         keys = [key for each in placements for key in self._indexes.claims.placed_by(each)]
@@ -256,7 +240,7 @@ class PropagationReconciler:
         there = {each: cluster for each, cluster in found if cluster is not None}
         standing = self._standing(key.namespace, listed, having, now)
         chosen = follow(listed, there, standing, now)
-        return replace(chosen, none_meant=view.selects_none, restless=self._restless(now))
+        return replace(chosen, none_meant=view.selects_none, restless=self._indexes.unrest.left(now))
 
     def _standing(self, namespace: str, listed: frozenset[str], having: frozenset[str], now: datetime) -> Standing:
         """Return what is known of clusters; a namespace is empty where no set has to be bound to it."""

@@ -69,7 +69,9 @@ def workloads_controller(context: ControllerContext) -> Controller:
         parts.revisions,
         OverridePolicies(context, parts.clusters),
     )
-    observer = WorkloadObserver(caches, parts.indexes, parts.failures, parts.reader, context.settings)
+    observer = WorkloadObserver(
+        caches, parts.indexes, parts.failures, parts.reader, context.settings, clock=context.clock
+    )
     reconciler = parts.reconciler(
         observer,
         plan,
@@ -88,7 +90,20 @@ def workloads_controller(context: ControllerContext) -> Controller:
     _follow_works(controller, reconciler, caches)
     _follow_ledgers(controller, context, ledgers)
     _follow_beside(controller, caches, index)
+    _note_changes(observer, caches)
     return controller
+
+
+def _note_changes(observer: WorkloadObserver, caches: Caches) -> None:
+    """Have it noted when a template, or whom it was chosen for, is otherwise than it was."""
+
+    def template_changed(delta: Delta[JSONObject]) -> None:
+        for key in _of_template(caches, delta.object):
+            observer.note(key)
+
+    caches.bindings.on_change(lambda delta: observer.note(key_of(delta.object)))
+    for informer in caches.templates.informers.values():
+        informer.on_change(template_changed)
 
 
 def _follow_ledgers(controller: Controller, context: ControllerContext, ledgers: Informer[RolloutLedger]) -> None:
@@ -148,9 +163,6 @@ def _follow_beside(controller: Controller, caches: Caches, index: WorkIndex) -> 
         old, new = delta.old, delta.new
         return old is None or new is None or _intent(old) != _intent(new)
 
-    def of_template(template: JSONObject) -> list[Key]:
-        return [key_of(each) for one in resources_of(template) for each in caches.bindings.by_index("template", one)]
-
     def cluster_changed(delta: Delta[ManagedCluster]) -> Iterable[Key]:
         may_matter = unreachable(delta.old) != unreachable(delta.new) or caches.overrides.may_concern(delta)
         if delta.initial or not may_matter:
@@ -162,7 +174,7 @@ def _follow_beside(controller: Controller, caches: Caches, index: WorkIndex) -> 
         return old is None or new is None or old.spec != new.spec
 
     for informer in caches.templates.informers.values():
-        controller.watch(informer, keys=of_template, when=template_changed)
+        controller.watch(informer, keys=partial(_of_template, caches), when=template_changed)
     controller.watch(caches.ledgers, when=ledger_changed)
     controller.follow(caches.clusters, cluster_changed)
 
@@ -180,6 +192,11 @@ def _intent(template: JSONObject) -> tuple[object, ...]:
     meta = template["metadata"]
     kept = ("uid", "generation", "labels", "annotations", "deletionTimestamp")
     return (*(meta.get(name) for name in kept), template.get("spec"), template.get("status"))
+
+
+def _of_template(caches: Caches, template: JSONObject) -> list[Key]:
+    """Return the bindings of a template."""
+    return [key_of(each) for one in resources_of(template) for each in caches.bindings.by_index("template", one)]
 
 
 def _concerned_by(caches: Caches, index: WorkIndex, cluster: str) -> list[Key]:

@@ -136,6 +136,7 @@ class _Course:
         self._waves: list[Wave] = []
         self._approvals: list[str] = []
         self._visited = 0
+        self._reported, self._untold = set[str](), set[str]()
         self._ends = now
         for work in view.works.values():
             if work.snapshot is not None and work.push_id is not None and work.terminating is None:
@@ -167,7 +168,7 @@ class _Course:
             changed = bool(self._objects.carry_out(planned, self._clock))
             delivered = self._deliver()
             met[self._sent] += delivered
-            if not (delivered or changed or self._end()) or self._visited > _MOST_VISITS:
+            if not (delivered or changed or self._tell() or self._end()) or self._visited > _MOST_VISITS:
                 break
             if met[self._sent] > _MOST_RETURNS:
                 break
@@ -198,7 +199,7 @@ class _Course:
         coming = min(moments, default=None)
         if coming is None or coming - self._now >= _FARTHEST:
             return False
-        self._clock = max(coming, self._clock)
+        self._clock, self._reported = max(coming, self._clock), set()
         for name, each in self._played.items():
             each.member.act(self._clock)
             self._report(name, each)
@@ -229,8 +230,18 @@ class _Course:
                 played.grant = self._granted(work)
                 played.member.apply(played.grant)
                 played.member.settle()
-                self._report(name, played)
+                if name in self._reported:  # an agent lets others have their say before it speaks again
+                    self._untold.add(name)
+                else:
+                    self._report(name, played)
         return moved
+
+    def _tell(self) -> bool:
+        """Let agents report what they have not yet, now that nobody else has anything to say."""
+        telling, self._untold, self._reported = self._untold & self._played.keys(), set(), set()
+        for name in sorted(telling):
+            self._report(name, self._played[name])
+        return bool(telling)
 
     def _end(self) -> bool:
         """Let pods be gone that are ending, when nobody has anything else to do; return whether there were any."""
@@ -240,6 +251,7 @@ class _Course:
         return bool(ended)
 
     def _report(self, cluster: str, played: _Played) -> None:
+        self._reported.add(cluster)
         if cluster in self._assumed.silent:
             return
         namespace, name = execution_namespace(cluster), self._base.work_name

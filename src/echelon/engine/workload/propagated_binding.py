@@ -50,7 +50,7 @@ def created(view: PropagationView, policy: Policy, outcome: BindingOutcome) -> J
     """Return the binding to create."""
     template = part(view.template, "metadata")
     generation = str(number(template, "generation"))
-    annotations = {key: value for key, value in _annotations(view, policy, generation).items() if value is not None}
+    annotations = {key: value for key, value in _annotations(policy, generation).items() if value is not None}
     metadata = {
         "name": binding_name(text(template, "name"), view.kind.kind),
         "namespace": text(template, "namespace"),
@@ -69,7 +69,7 @@ def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, out
     seen = meta.annotations.get(TEMPLATE_GENERATION)
     if seen is None or not is_open(view, outcome):
         seen = str(number(template, "generation"))
-    wanted = _annotations(view, policy, seen)
+    wanted = _annotations(policy, seen)
     if words := {key: value for key, value in wanted.items() if meta.annotations.get(key) != value}:
         body["metadata"] = {"annotations": words}
     if PERMANENT_ID not in meta.labels:
@@ -84,7 +84,7 @@ def changed(view: PropagationView, policy: Policy, binding: ResourceBinding, out
 
 
 def is_open(view: PropagationView, outcome: BindingOutcome) -> bool:
-    """Whether clusters are about to be chosen anew, so that a changed template is better not begun yet."""
+    """Whether clusters are about to be chosen anew, so that a template that has changed is better not begun yet."""
     return outcome.passing or view.chosen.restless is not None
 
 
@@ -131,7 +131,7 @@ def _suspension(policy: Policy, before: ResourceBindingSpec | None) -> Suspensio
     return found if found != Suspension() else None
 
 
-def _annotations(view: PropagationView, policy: Policy, seen: str) -> dict[str, str | None]:
+def _annotations(policy: Policy, seen: str) -> dict[str, str | None]:
     """Return the annotations of the binding that are ours; None where there is to be none."""
     meta = policy.metadata
     own = bool(meta.namespace)

@@ -139,7 +139,7 @@ class ForeseenWorkload:
                 return
 
     def end(self) -> bool:
-        """Let pods be gone that are ending, and controllers do what they would do then; return whether there are any."""
+        """Let pods be gone that are ending, and controllers do what comes then; return whether there are any."""
         ending = [name for name, pod in self._pods.found.items() if pod.terminating]
         self._pods.take(ending)
         if ending:

@@ -131,7 +131,7 @@ class Rehearsal:
         ]
         fleet = await Fleet.build(profiles, clock=loop.clock.now, cluster_for=await _member_maker(loop))
         here = cls(loop, hub, fleet, settings, brief)
-        await here._load(capture, clusters)
+        await here._load(capture, [*clusters])
         here.spawn(run_controllers(hub), "controllers of the hub")
         await fleet.start()
         here._pod_cliques.follow(fleet.members.values())
