@@ -1,5 +1,6 @@
 """How `echelon up` runs, what it shows meanwhile, and what it tells people to try."""
 
+import gc
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -43,6 +44,7 @@ async def started(settings: Settings) -> Local:
     """Start everything, and show how far it is."""
     progress = Progress()
     local = await Local.start(settings, on_member=lambda count: progress.show(f"{count} clusters made"))
+    gc.freeze()  # the fleet stays, and a walk through ten thousand clusters takes seconds in which nobody is served
     await local.wait_joined(lambda count: progress.show(f"{count} of {len(local.fleet)} clusters have joined"))
     progress.end()
     return local

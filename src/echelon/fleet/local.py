@@ -67,6 +67,9 @@ _INSTALLED: dict[str, Kind[Any]] = {
 # Changes that a member remembers: its few watches keep up, and a thousand members must fit into memory.
 _MEMBER_HISTORY = 200
 
+_LOOK_SECONDS = 0.2  # between two counts of those that have joined
+_PAUSE = 20  # times as long as the count took
+
 _log = logging.getLogger(__name__)
 
 
@@ -178,12 +181,15 @@ class Local:
 
     async def wait_joined(self, heard: Callable[[int], None] = lambda _: None) -> None:
         """Wait until every cluster that can be reached has joined; `heard` hears how many have."""
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             count = await self.joined()
             heard(count)
             if count >= sum(not member.offline for member in self.fleet.members.values()):
                 return
-            await asyncio.sleep(0.2)
+            # To look at ten thousand takes a while, in which nobody joins.
+            await asyncio.sleep(max(_LOOK_SECONDS, _PAUSE * (loop.time() - began)))
 
     async def stop(self) -> None:
         """End everything, agents before what they talk to."""
