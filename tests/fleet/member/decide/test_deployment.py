@@ -1,10 +1,11 @@
 """The steps of a Deployment, one by one, and then in all orders in which pods can come up."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from echelon.fleet.member.decide.deployment import DeploymentView, SetView, Step, decide
 from tests.examples import examples
