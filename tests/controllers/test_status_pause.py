@@ -20,7 +20,7 @@ def asked_after(seconds: float) -> tuple[bool, timedelta | None]:
     briefs: list[bool] = []
     found = SimpleNamespace(metadata=ObjectMeta(name=KEY.name, namespace=KEY.namespace, uid="u"))
 
-    def planner(_view: object, _now: datetime, *, brief: bool = False) -> Plan:
+    def planner(view: object, now: datetime, *, brief: bool = False) -> Plan:  # noqa: ARG001 - as planners are called
         briefs.append(brief)
         return NOTHING
 
