@@ -299,7 +299,7 @@ def test_every_verb_tells_what_it_would_do_before_it_does_it(running: Running) -
 
             async def until(state: str, count: int) -> None:
                 def holds(feed: Feed) -> bool:
-                    return feed.tables.get("rollouts", {}).get(key, {}).get("counts", {}).get(state, 0) >= count
+                    return bool(feed.tables.get("rollouts", {}).get(key, {}).get("counts", {}).get(state, 0) >= count)
 
                 await browser.follow(holds)
 
