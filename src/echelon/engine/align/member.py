@@ -24,6 +24,7 @@ class Member:
         "entry",
         "family",
         "grant",
+        "keeps_old",
         "name",
         "out",
         "outdated",
@@ -64,6 +65,7 @@ class Member:
         # Whether it may be sent anything: not while what it has to report first is on its way.
         waits = self.unknown and (entry.view is None or bool(self.out and self.out.revision))
         self.reachable = target.reachable and not waits
+        self.keeps_old = keep_old  # because a partition does over all clusters
         self.want = self._wanted(keep_old=keep_old, paused=paused)
         view = entry.view
         # The counts are those of what was sent last, and that is what is wanted.
@@ -253,6 +255,10 @@ class Member:
         partition = min(grant.partition, replicas) if grown < 0 and not frozen else max(0, grant.partition + grown)
         partition = partition if self.contract.has_partition else 0
         moved = replace(grant, id=0, replicas=replicas, partition=min(partition, replicas))
+        if grown > 0 and self.contract.has_partition and not self.is_frozen and not self.keeps_old:
+            # A raised partition is not only about the pods that it grows by: what is missing below it at this moment,
+            # because it is being updated, would be made as an old pod, and be updated a second time.
+            yield replace(moved, partition=grant.partition)
         if self.family is Family.DEPLOYMENT and grown > 0 and grant.surge:
             # What was a pod too many is one of those that are wanted: the total stays what it was.
             traded = replace(moved, surge=max(0, grant.surge - grown))

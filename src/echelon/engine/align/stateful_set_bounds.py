@@ -51,6 +51,7 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
     above: int  # so are all with this ordinal or a higher one, also those that were made since
     largest: int = 0  # replicas of a grant since
     spans: tuple[tuple[int, int], ...] = ()  # ordinals of which pods were made updated, if they had to be made
+    freed: tuple[tuple[int, int], ...] = ()  # ordinals that partitions have left to be updated, one way or the other
     lost: int = 0  # pods of the snapshot that the present revision may have taken
     lost_before: int = 0
     cuts: int = 0
@@ -122,7 +123,7 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
         # Pods of the snapshot may be beyond all that are made since.
         largest = max(self.largest, wanted)
         beyond = min(max(0, self.highest - largest), seen.updated + seen.outdated)
-        spans = self.spans
+        spans, freed = self.spans, self.freed
         updated, promoted, least = self.updated, self.promoted, self.least
         if grant.revision == seen.wanted_revision:
             least = min(least, partition)
@@ -135,7 +136,10 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
                 # template that the member comes from, every pod is.
                 missing = max(0, wanted + kept - pods)
                 spans = (*spans, (max(self.there, partition), wanted))
-                most = seen.updated + lost + (missing if seen.back else min(missing, _covered(spans)))
+                freed = (*freed, (partition, wanted + kept))
+                # An ordinal is updated once: the pod that is taken there, and the one that is missing, are one.
+                since = lost + missing if seen.back else min(lost + min(missing, _covered(spans)), _covered(freed))
+                most = seen.updated + since
             updated = max(updated, wanted + kept if promoted else min(most, wanted + kept))
             promoted = promoted or updated >= wanted
         elif promoted or seen.back:
@@ -157,6 +161,7 @@ class StatefulSetReach(msgspec.Struct, frozen=True, gc=False):
             top=min(self.top, wanted),
             above=wanted,
             spans=spans,
+            freed=freed,
             lost=lost,
             lost_before=lost_before,
             cuts=cuts,
