@@ -119,14 +119,19 @@ def _lower(sums: Sums, member: Member, least: int) -> bool:
 
 
 def _take_surge(sums: Sums, members: Sequence[Member]) -> None:
-    """Lower what is granted until it fits; pods that are there already go as their clusters move on."""
+    """Lower what is granted until it fits; pods that are there already go as their clusters move on.
+
+    A cluster that was let move on with pods that it has too many is heard first: whether it had begun when its grant
+    was lowered again would be a matter of milliseconds, and its update of a whole start of a pod.
+    """
     moving = [each for each in members if each.reachable and each.work and each.want and each.held[1]]
     granted = sum(each.replicas + each.held[1] for each in members)
     excess = granted - sums.budgets.most_pods
     if excess <= 0:
         return
     surges = [each.held[1] for each in moving]
-    kept = apportion(max(0, sum(surges) - excess), [each.work for each in moving], [0] * len(moving), surges)
+    least = [0 if each.has_reported else min(each.held[1], max(0, each.pods - each.replicas)) for each in moving]
+    kept = apportion(max(0, sum(surges) - excess), [each.work for each in moving], least, surges)
     for each, before, left in zip(moving, surges, kept, strict=True):
         grant = each.grant
         if left == before or grant is None:
