@@ -58,11 +58,14 @@ class Draw:
     bad: frozenset[str]
     soaks: bool
 
-    @property
-    def waits(self) -> tuple[float, ...]:
-        """What may be waited for when no pod changes any more: soaks of groups, and for what failed a deadline."""
+    def may_end(self, ends: float, lived: "Lived") -> bool:
+        """Tell whether a rollout may end then: after soaks of groups, of the last pod or of what missed its deadline.
+
+        A deadline runs from when a cluster gets pods that do not start, whatever begins in others with it.
+        """
+        missed = [lived.changes[name] + _DEADLINE for name in self.bad if name in lived.changes]
         soaks = [_SOAK * each for each in range(6 if self.soaks else 1)]
-        return *soaks, *(_DEADLINE + each for each in soaks if self.bad)
+        return any(abs(ends - last - soak) < APART for last in (lived.ends, *missed) for soak in soaks)
 
     @property
     def image(self) -> str:
@@ -76,6 +79,7 @@ class Lived:
     """What happened to pods: when those of a cluster first changed, which clusters lost their work, what is left."""
 
     starts: dict[str, float] = field(default_factory=dict)  # in seconds since the change
+    changes: dict[str, float] = field(default_factory=dict)  # when last one was made or told to go
     removed: set[str] = field(default_factory=set)
     left: Ends = field(default_factory=dict)
     ends: float = 0.0  # when a pod last changed
@@ -188,7 +192,7 @@ def observer(lived: Lived, name: str, now: Callable[[], float]) -> Callable[[Cha
         pod, was = change.entry.object, change.previous.object if change.previous is not None else None
         if was is None or change.type is EventType.DELETED or _is_going(pod) != _is_going(was):
             lived.starts.setdefault(name, now())
-            lived.ends = now()
+            lived.ends = lived.changes[name] = now()
         elif is_ready(pod) != is_ready(was):
             lived.ends = now()
 
@@ -264,8 +268,7 @@ def check(seed: int) -> None:
     assert all(abs(starts[name] - at) < APART for name, at in begun.items()), told
     assert set(plan.forecast.removed if plan is not None else ()) == lived.removed, told
     if plan is not None and plan.forecast.pods is not None:
-        later = plan.forecast.ends.total_seconds() - lived.ends  # what is waited for after the last pod
-        assert any(abs(later - each) < APART for each in drawn.waits), told
+        assert drawn.may_end(plan.forecast.ends.total_seconds(), lived), told
         ends: Ends = {each.cluster: (each.pods, each.updated) for each in plan.forecast.pods.clusters if each.pods}
         assert ends == lived.left, told
 

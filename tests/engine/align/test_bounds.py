@@ -209,3 +209,13 @@ def test_a_cluster_that_only_waits_for_its_next_template_has_no_other_than_the_l
     lacking = view(five, 5, 2, 2, version=15, settled=None, told=5, missing=3)
     assert entry(D, five, complete(five), waiting, lacking).updated == 5
     assert entry(D, five, complete(five), Grant(2, "v2", 5, 1), lacking).updated == 2
+
+
+def test_the_pod_that_is_missing_where_one_may_be_updated_is_that_one() -> None:
+    """It was taken, and its StatefulSet has not told yet: no second one is updated because of that."""
+    first, waiting, going = Grant(1, "v1", 2, 1), Grant(2, "v2", 2, 1, 0, 2), Grant(3, "v2", 2, 1, 0, 1)
+    gone = view(going, 1, 1, 0, observed=2, settled=False)
+    seen = entry(S, first, complete(first), waiting, view(waiting, 2, 2, 0), going, gone)
+    assert bounds_of(seen, S, "v2").updated == 1
+    further = pushed(seen, Grant(4, "v2", 2, 1, 0, 0))
+    assert bounds_of(further, S, "v2").updated == 2

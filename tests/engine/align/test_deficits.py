@@ -142,3 +142,15 @@ def test_a_pause_that_takes_pods_mends_nothing_though_no_more_work_than_are_want
     found = align(workload("v3", {"a": 4}, unavailable=0, surge=4), ledger(a=events), {}, 1.0)
     assert found.slack.available < 0
     assert found.decisions["a"].grant == surging
+
+
+def test_what_a_cluster_was_given_with_pods_that_it_has_too_many_is_not_taken_back_before_it_is_heard() -> None:
+    """Whether it had begun would be a matter of milliseconds, and what becomes of it one of minutes."""
+    names = ("c1", "c2", "c3")
+    clusters = Clusters(workload("v1", dict.fromkeys(names, 4), contract=CLONE_SET))
+    fewer = workload("v2", dict.fromkeys(names, 3), contract=CLONE_SET, stable="v1")
+    assert {name: grant.surge for name, grant in clusters.round(fewer).pushes.items()} == dict.fromkeys(names, 1)
+    assert not clusters.round(fewer).pushes
+    for name in names[1:]:
+        clusters.report(name, 4, 3, 1)
+        assert clusters.round(fewer).pushes.keys() == {name}

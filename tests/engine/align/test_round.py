@@ -246,3 +246,12 @@ def test_a_pod_moves_from_a_paused_deployment_that_remembers_one_too_many() -> N
     after = align(workload("v3", {"a": 0, "b": 6}, unavailable=0, surge=1), found, {}, 1.0)
     assert {name: push.replicas for name, push in after.pushes.items()} == {"a": 2}
     assert (after.slack.available, after.slack.pods) == (0, 0)
+
+
+def test_a_stateful_set_that_grows_in_mid_update_makes_the_pod_that_is_missing_as_an_updated_one() -> None:
+    """With a higher partition it would be an old one again, and be updated a second time."""
+    clusters = Clusters(workload("v1", {"a": 7}, contract=STATEFUL_SET))
+    clusters.round(workload("v2", {"a": 7}, contract=STATEFUL_SET, stable="v1"))
+    clusters.report("a", 6, 6, 6)
+    grown = clusters.round(workload("v2", {"a": 8}, unavailable=2, contract=STATEFUL_SET, stable="v1"))
+    assert {name: (grant.replicas, grant.partition) for name, grant in grown.pushes.items()} == {"a": (8, 0)}
