@@ -31,31 +31,26 @@ from bench.progress import Progress
 from bench.servers import HubProcess, NoServer, Server, from_kubeconfig, hub_process
 
 Figures = dict[str, float]
+WHAT = (
+    "hub",
+    "pipeline",
+    "runtime",
+    "rollout",
+    "placement",
+    "plan",
+    "simulate",
+    "align",
+    "makespan",
+    "pods",
+    "gangs",
+    "waves",
+    "policies",
+    "startup",
+)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument(
-    "what",
-    type=click.Choice(
-        [
-            "hub",
-            "pipeline",
-            "runtime",
-            "rollout",
-            "placement",
-            "plan",
-            "simulate",
-            "align",
-            "makespan",
-            "pods",
-            "gangs",
-            "waves",
-            "policies",
-            "startup",
-        ]
-    ),
-    required=False,
-)
+@click.argument("what", type=click.Choice(WHAT), required=False)
 @click.option("--clusters", default=10_000, show_default=True, type=click.IntRange(min=10), help="Size of the fleet.")
 @click.option("--sync", type=click.Choice(["normal", "full"]), default="full", show_default=True, help="As of the hub.")
 @click.option(
