@@ -181,11 +181,14 @@ def test_a_paused_deployment_that_shrinks_loses_no_more_than_that_though_it_reme
     # One that grows, to less than all of them remember, gives what each of them loses to the largest.
     seven = observe(still, replace(seen, resized=(7, 7), version=32), D, 0.0)
     assert bounds_of(pushed(seven, Grant(4, "v3", 4, 1, paused=True)), D, "v3").floor == 0
-    # Before it stands still it may have fewer pods than a pause asks for: what makes the others moves these.
-    lower = Grant(3, "v2", 3, 1)
-    moving = entry(D, old, complete(old), rolling, lower, replace(view(lower, 3, 3, 2), resized=(4, 4)))
-    assert bounds_of(moving, D, "v2").floor == 2
-    assert bounds_of(pushed(moving, Grant(4, "v2", 3, 1, paused=True)), D, "v2").floor == 1
+    # Before it stands still it may have fewer pods than a pause asks for: what makes the others moves these, but for
+    # those that are too few to lose one.
+    lower, pause = Grant(3, "v2", 3, 1), Grant(4, "v2", 3, 1, paused=True)
+    for remembered, floor in ((4, 2), (6, 2), (7, 0)):
+        seen = replace(view(lower, 3, 3, 2), resized=(remembered, remembered))
+        moving = entry(D, old, complete(old), rolling, lower, seen)
+        assert bounds_of(moving, D, "v2").floor == 2
+        assert bounds_of(pushed(moving, pause), D, "v2").floor == floor
 
 
 def test_pods_that_died_in_a_cluster_that_is_through_come_back_with_its_only_template() -> None:

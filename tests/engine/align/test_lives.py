@@ -71,6 +71,9 @@ def test_budgets_hold_over_all_clusters_and_nobody_is_stuck(lives: Lives) -> Non
         ("mix", 60_000_074),  # a cluster that was away got what it had missed, and right after it what is sent now
         ("groups", 61_000_681),  # what was left went to one that could not use it until another had got it
         ("lost", 62_000_490),  # both limits were lowered, and a pod too many was what reached one of them
+        ("mix", 72_000_464),  # a Deployment with two pods too many was not paused, as if that took one, and shed both
+        ("knobs", 72_000_654),  # a CloneSet was to keep an updated pod that had gone, and made another one
+        ("mix", 73_000_819),  # a cluster that was left held the one unit for repairs, for a template that never works
         ("groups", 41_001_967),  # eighteen pods moved one by one, where agents cannot tell, and the life was too short
     ],
 )

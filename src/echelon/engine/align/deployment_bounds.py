@@ -184,6 +184,9 @@ class DeploymentReach(msgspec.Struct, frozen=True, gc=False):
             return 0
         if self.stands and most <= min(self.lowest, self.ceiling):
             return self.ceiling - most  # all shrink, and by no more than the total does
+        if self.ceiling <= most <= self.lowest and self.ceiling // 2 * 2 * (top - most) <= top:
+            # None grows but the largest. The others have half of the pods at most, and that is too few to lose one.
+            return 0
         # Where the total grows, to less than they remember, all but the largest shrink, which gets what they lose.
         # Where some grow although the total has to shrink, the largest pays for the others, too.
         return top if self.lowest < most < self.ceiling else top - most

@@ -227,12 +227,13 @@ class Member:
         done = self.updated if self.family is Family.CLONE_SET and self.same else 0
         before = out.partition if out is not None and out.revision == self.want else 0
         if keep and self.drops:
-            yield Grant(0, self.want, self.pods, 1, 0, min(self.pods, max(before, self.pods - done)))
+            kept = before + self.pods - replicas
+            yield Grant(0, self.want, self.pods, 1, 0, min(self.pods, max(kept, self.pods - done)))
         least = self.contract.least_unavailable
         if keep and self.drops and out is not None and out.revision == self.want and out.surge >= least > 0:
             # It has to be allowed to lack a pod. With one more wanted, and one less too many, it lacks none that is.
             wanted = replicas + least
-            yield Grant(0, self.want, wanted, least, out.surge - least, min(wanted, max(before, wanted - done)))
+            yield Grant(0, self.want, wanted, least, out.surge - least, min(wanted, max(before + least, wanted - done)))
         surge = out.surge if out else 0
         unavailable = self.contract.least_unavailable if surge else 1
         yield Grant(0, self.want, replicas, unavailable, surge, min(replicas, max(before, replicas - done)))

@@ -189,7 +189,10 @@ def _repair(sums: Sums, members: Sequence[Member]) -> None:
     Two broken clusters would otherwise wait for each other for ever. Where nothing may be unavailable, it is one pod at
     a time: it is no more available than it will be.
     """
-    held = [each.held if each.revision == each.want else (0, each.held[1]) for each in members]  # of what may work
+    members = sorted(members, key=lambda each: not each.selected)  # one that was left goes on with what may never work
+    held = [
+        each.held if each.selected and each.revision == each.want else (0, each.held[1]) for each in members
+    ]  # of what may work
     left = max(1, sums.budgets.unavailable) - sum(unavailable for unavailable, _ in held)
     for member, (u0, s0) in zip(members, held, strict=True):
         broken = max(0, member.replicas - member.available)
